@@ -139,6 +139,9 @@ pub(crate) struct ServeArgs {
     /// Leave this share of the sessions alone, from 0 to 1, so that /metrics shows whether windows pay
     #[arg(long, value_name = "SHARE")]
     pub(crate) holdout: Option<f64>,
+    /// Send everything as it comes, and only report the windows: in the log, in headers and in /metrics
+    #[arg(long, conflicts_with = "holdout")]
+    pub(crate) shadow: bool,
     /// Add this to the requests of conversations: fact-sheet, memory-tools, recall, progress, cache-markers or summaries,
     /// with commas between them
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
@@ -153,6 +156,9 @@ pub(crate) struct ServeArgs {
     /// Check the configuration without serving
     #[arg(long)]
     pub(crate) check: bool,
+    /// Explain the policy for this model, with its limits in tokens, without serving
+    #[arg(long, value_name = "MODEL", conflicts_with = "check")]
+    pub(crate) explain_policy: Option<String>,
     /// Make a key for a client: print its table for the configuration, and the key itself on standard error
     #[arg(long, value_name = "NAME", conflicts_with_all = ["check", "upstream", "listen", "policy", "config"])]
     pub(crate) new_key: Option<Tenant>,

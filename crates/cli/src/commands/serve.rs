@@ -8,8 +8,8 @@ use std::sync::Arc;
 use lookback_engine::policy::Policy;
 use lookback_location::Location;
 use lookback_server::gateway::{Config, ConfigError, Event, Gateway, Key};
-use lookback_store::Durability;
 use lookback_store::Tenant;
+use lookback_store::{Durability, MemoryStore};
 
 use crate::args::{LogForm, ServeArgs, StoreArg};
 use crate::failure::Failure;
@@ -23,6 +23,13 @@ const PORT: u16 = 8787;
 pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = args.new_key {
         return new_key(name);
+    }
+    if let Some(model) = &args.explain_policy {
+        let file = File::read(&args)?;
+        let policy = policy(&args, &file.config(&args)?, &file)?;
+        let gateway = Gateway::new(MemoryStore::new()).with_policy(policy);
+        output::result(&gateway.explain_policy(model))?;
+        return Ok(ExitCode::SUCCESS);
     }
     let (config, policy) = read(&args)?;
     if args.check {
@@ -59,50 +66,72 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the configuration. The command line overrides the environment, which overrides the file.
-fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
-    let file = args.config.as_deref().map(|path| Ok::<_, Failure>((path, input::text(path)?))).transpose()?;
-    let mut config = match &file {
-        Some((path, text)) => {
-            let wrong = |fault| Failure::Config { place: input::place(path), fault };
-            let config = Config::from_toml(text).map_err(wrong)?;
-            config.within(path.parent().unwrap_or(Path::new("")))
+/// The configuration file, if there is one.
+struct File<'a>(Option<(&'a Path, String)>);
+
+impl<'a> File<'a> {
+    fn read(args: &'a ServeArgs) -> Result<File<'a>, Failure> {
+        let file = args.config.as_deref().map(|path| Ok::<_, Failure>((path, input::text(path)?)));
+        Ok(File(file.transpose()?))
+    }
+
+    /// Returns the configuration. The command line overrides the environment, which overrides the file.
+    fn config(&self, args: &ServeArgs) -> Result<Config, Failure> {
+        let mut config = match &self.0 {
+            Some((path, text)) => {
+                let wrong = |fault| Failure::Config { place: input::place(path), fault };
+                let config = Config::from_toml(text).map_err(wrong)?;
+                config.within(path.parent().unwrap_or(Path::new("")))
+            }
+            None => Config::default(),
+        };
+        if !args.upstream.is_empty() {
+            let parsed = args.upstream.iter().map(|text| text.parse());
+            config.upstreams = parsed.collect::<Result<_, _>>().map_err(Failure::Upstream)?;
         }
-        None => Config::default(),
-    };
-    if !args.upstream.is_empty() {
-        let parsed = args.upstream.iter().map(|text| text.parse());
-        config.upstreams = parsed.collect::<Result<_, _>>().map_err(Failure::Upstream)?;
+        config.listen = args.listen.or(config.listen);
+        config.holdout = args.holdout.unwrap_or(config.holdout);
+        config.shadow |= args.shadow;
+        if !args.add.is_empty() {
+            config.adds = args.add.clone();
+        }
+        if !args.allow_host.is_empty() {
+            config.hosts = args.allow_host.clone();
+        }
+        if !args.allow_origin.is_empty() {
+            config.origins = args.allow_origin.clone();
+        }
+        Ok(config)
     }
-    config.listen = args.listen.or(config.listen);
-    config.holdout = args.holdout.unwrap_or(config.holdout);
-    if !args.add.is_empty() {
-        config.adds = args.add.clone();
-    }
-    if !args.allow_host.is_empty() {
-        config.hosts = args.allow_host.clone();
-    }
-    if !args.allow_origin.is_empty() {
-        config.origins = args.allow_origin.clone();
-    }
-    config.check().and_then(|()| config.check_address(listen(&config))).map_err(|fault| match &file {
+}
+
+/// Reads the configuration and the policy.
+fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
+    let file = File::read(args)?;
+    let config = file.config(args)?;
+    config.check().and_then(|()| config.check_address(listen(&config))).map_err(|fault| match &file.0 {
         Some((path, text)) if !is_option(args, &fault) => {
             Failure::Config { place: place(path, fault.line_in(text)), fault }
         }
         _ => Failure::Serve(fault.into()),
     })?;
-    let policy = match (&args.policy, &config.policy) {
-        (Some(policy), _) => input::policy(policy, &[])?,
-        (None, Some(policy)) => input::policy(policy, &[]).map_err(|failure| match (failure, &file) {
+    let policy = policy(args, &config, &file)?;
+    Ok((config, policy))
+}
+
+/// Reads the policy. The command line overrides the environment, which overrides the file.
+fn policy(args: &ServeArgs, config: &Config, file: &File<'_>) -> Result<Policy, Failure> {
+    match (&args.policy, &config.policy) {
+        (Some(policy), _) => input::policy(policy, &[]),
+        (None, Some(policy)) => input::policy(policy, &[]).map_err(|failure| match (failure, &file.0) {
             (Failure::Policy { policy, fault }, Some((path, text))) => {
                 let place = place(path, Config::line_of(text, "policy"));
                 Failure::ConfigPolicy { place, policy, fault: Box::new(fault) }
             }
             (failure, _) => failure,
-        })?,
-        (None, None) => Gateway::policy(),
-    };
-    Ok((config, policy))
+        }),
+        (None, None) => Ok(Gateway::policy()),
+    }
 }
 
 /// Returns whether a mistake is in a command-line option, which overrides the file.

@@ -67,6 +67,17 @@ impl Drop for Serving {
 }
 
 #[test]
+fn a_policy_is_explained_for_a_model_in_tokens_and_with_reasons() {
+    let lab = Lab::new().with("mine.toml", "policy = \"frugal\"\n");
+    assert_snapshot!(lab.all(&[
+        &["serve", "--explain-policy", "claude-sonnet-4-5"],
+        &["serve", "--explain-policy", "my-model"],
+        &["serve", "--explain-policy", "deepseek-chat", "--config", "mine.toml"],
+        &["serve", "--explain-policy", "gpt-5", "--policy", "none"],
+    ]));
+}
+
+#[test]
 fn a_mistake_in_the_configuration_is_told_with_its_line() {
     let lab = Lab::new()
         .with("unknown.toml", "listen = \"127.0.0.1:1\"\nport = 1\n")

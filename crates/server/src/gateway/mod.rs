@@ -8,6 +8,7 @@ mod admission;
 mod client;
 pub(crate) mod config;
 mod exchange;
+mod explain;
 mod guard;
 mod http;
 mod inspect;
@@ -31,11 +32,15 @@ use lookback_store::{IntoStore, Store};
 
 use self::admission::{Current, EventLog, Shared};
 pub use self::config::additions::{Add, UnknownAdd};
-pub use self::config::keys::{Key, NoRandom};
+pub use self::config::keys::Key;
+#[doc(hidden)]
+pub use self::config::keys::NoRandom;
 pub use self::config::summarizer::SummaryModel;
 pub use self::config::upstream::{BadUpstream, Upstream};
 pub use self::config::{Config, ConfigError, Limits, Timeouts, Tls};
 pub use self::report::event::Event;
+#[doc(hidden)]
+pub use self::report::note::Shadowed;
 pub use self::report::note::{Compacted, Cut, Note, Passed};
 use crate::serving::{ConnectionLimits, ServeError, asked_to_reload, asked_to_stop, bind, listen, wide_runtime};
 
@@ -106,6 +111,12 @@ impl Gateway {
     #[must_use]
     pub fn with_policy(self, policy: Policy) -> Gateway {
         Gateway { policy, ..self }
+    }
+
+    /// Explains how the policy cuts the conversations of a model: its limits in tokens, and the reasons for them.
+    #[doc(hidden)]
+    pub fn explain_policy(&self, model: &str) -> String {
+        explain::explain(&self.policy, model)
     }
 
     /// Sets how the configuration is read again when the process gets the signal `SIGHUP`. If the function returns

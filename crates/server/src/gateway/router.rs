@@ -28,7 +28,9 @@ use crate::gateway::rest;
 /// Returns the service.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     let plain = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-    let metrics = move |State(shared): State<Arc<Shared>>| async move { (plain, shared.metrics.text(&shared.payoff)) };
+    let metrics = move |State(shared): State<Arc<Shared>>| async move {
+        (plain, shared.metrics.text(&shared.payoff, shared.shadows.all()))
+    };
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(is_ready))

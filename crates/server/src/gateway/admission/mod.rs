@@ -25,6 +25,7 @@ use crate::gateway::policies::{self, Policies};
 use crate::gateway::report::event::Event;
 use crate::gateway::report::metrics::Metrics;
 use crate::gateway::report::payoff::Payoff;
+use crate::gateway::report::simulated::Shadows;
 use crate::host;
 use crate::page::is_foreign;
 
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) clients: Arc<Clients>,
     pub(crate) metrics: Metrics,
     pub(crate) payoff: Payoff,
+    pub(crate) shadows: Shadows,
     pub(crate) readiness: Readiness,
     /// `None` in a warm-up, which logs nothing.
     log: Option<EventLog>,
@@ -123,10 +125,9 @@ impl Current {
         &self.policies.usual
     }
 
-    /// Returns the policy of a request's window.
+    /// Returns the policy of a turn's window.
     pub(crate) fn policy(&self, turn: &Turn) -> &Policy {
-        let saving = self.saving.as_ref().filter(|_| turn.reads_back);
-        let policies = saving.unwrap_or(&self.policies);
+        let policies = self.policies(turn.reads_back);
         if turn.model.is_shortened {
             // The provider would not have to drop messages that are cut here.
             &policies.yielding
@@ -135,6 +136,11 @@ impl Current {
         } else {
             &policies.usual
         }
+    }
+
+    /// Returns the policy in its forms, for models that can read back what was cut, or for others.
+    pub(crate) fn policies(&self, reads_back: bool) -> &Policies {
+        self.saving.as_ref().filter(|_| reads_back).unwrap_or(&self.policies)
     }
 }
 
@@ -155,6 +161,7 @@ impl Shared {
             clients: Arc::default(),
             metrics: Metrics::default(),
             payoff: Payoff::default(),
+            shadows: Shadows::default(),
             readiness: Readiness::default(),
             log,
         })

@@ -66,6 +66,9 @@ pub struct Config {
     /// The share of sessions that are left alone, from 0 to 1, so that it can be measured whether windows pay. The
     /// default is 0.
     pub holdout: f64,
+    /// Whether all conversations are sent as they come. The gateway only computes their windows, and reports them. The
+    /// default is `false`.
+    pub shadow: bool,
     /// The additions to the requests of conversations. The default is none. The list of an upstream overrides this one,
     /// and the list of a key overrides both.
     pub adds: Vec<Add>,

@@ -2,6 +2,7 @@
 
 pub(crate) mod calibrations;
 pub(crate) mod hidden_exchange;
+pub(crate) mod shadow;
 pub(crate) mod turn;
 
 use std::collections::VecDeque;
@@ -14,6 +15,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use crate::gateway::config::summarizer::SummaryModel;
 use crate::gateway::lines::calibrations::Calibrations;
 use crate::gateway::lines::hidden_exchange::Watch;
+use crate::gateway::lines::shadow::Shadow;
 use crate::gateway::report::payoff::Spending;
 
 /// The most open sessions. Others are opened from the store again, which takes as long as reading their window.
@@ -31,6 +33,8 @@ pub(crate) struct Open {
     pub(crate) watch: Watch,
     /// The model that writes its summaries.
     pub(crate) summarizer: Option<SummaryModel>,
+    /// The session as it would be cut, if conversations are sent as they come.
+    pub(crate) shadow: Option<Shadow>,
 }
 
 /// The state that the gateway attaches to a line.

@@ -1,9 +1,10 @@
 //! A turn of the gateway: the line of a request, and how the request is sent.
 
+use lookback_engine::Settings;
 use lookback_models::Models;
 use lookback_replay::prices::Prices;
 use lookback_store::LogName;
-use lookback_wire::dialect::{Preamble, RawRequest, Target};
+use lookback_wire::dialect::{Dialect, Preamble, RawRequest, Target};
 
 use crate::gateway::config::additions::Add;
 use crate::gateway::config::upstream::Upstream;
@@ -54,7 +55,7 @@ impl Turn {
     ) -> Turn {
         let adds = if matched.is_apart() { Vec::new() } else { adds.to_vec() };
         let offers = || adds.contains(&Add::Recall) && request.takes_tools();
-        let reads_back = offers() || preamble.tool_names().iter().any(|name| name.ends_with("recall"));
+        let reads_back = offers() || reads_back(preamble);
         Turn {
             reads_back,
             matched,
@@ -72,7 +73,25 @@ impl Turn {
     }
 }
 
+/// Returns whether the tools of a request let the model read what was cut.
+pub(crate) fn reads_back(preamble: &Preamble) -> bool {
+    preamble.tool_names().iter().any(|name| name.ends_with("recall"))
+}
+
 impl Model {
+    /// Returns the settings of a session with this model.
+    pub(crate) fn settings(&self, dialect: Dialect) -> Settings {
+        let settings = Settings::for_target(&self.target).dialect(dialect);
+        let settings = match self.cache_lifetime {
+            Some(seconds) => settings.cache_lifetime(seconds),
+            None => settings,
+        };
+        match self.window {
+            Some(window) => settings.model_window(window),
+            None => settings,
+        }
+    }
+
     /// Reads the model of a request. The path may name the model, and a header may enlarge its context window.
     pub(crate) fn from_request(request: &RawRequest<'_>, path: &str, betas: &str) -> Model {
         let target = request.target().with_path(path);

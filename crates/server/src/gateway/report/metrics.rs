@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::http::StatusCode;
 
 use crate::gateway::report::payoff::{Figure, Payoff};
+use crate::gateway::report::simulated::Simulated;
 
 /// Counters since the gateway started.
 #[derive(Debug, Default)]
@@ -55,7 +56,7 @@ impl Metrics {
     }
 
     /// Writes all counters.
-    pub(crate) fn text(&self, payoff: &Payoff) -> String {
+    pub(crate) fn text(&self, payoff: &Payoff, shadows: Option<Simulated>) -> String {
         let mut out = String::new();
         let mut write = |name: &str, help: &str, values: &[(&str, &AtomicU64)]| {
             let _ = writeln!(out, "# HELP lookback_{name} {help}\n# TYPE lookback_{name} counter");
@@ -86,6 +87,15 @@ impl Metrics {
             for (arm, value) in values.into_iter().filter(|(_, value)| value.is_finite()) {
                 let _ = writeln!(out, "lookback_{name}{{arm=\"{arm}\"}} {value}");
             }
+        }
+        if let Some(Simulated { calls, everything, windows }) = shadows {
+            let help = "Calls that were sent as they came, and whose cost was simulated.";
+            let _ = writeln!(out, "# HELP lookback_shadow_calls {help}\n# TYPE lookback_shadow_calls gauge");
+            let _ = writeln!(out, "lookback_shadow_calls {calls}");
+            let help = "Their simulated cost, as they were sent and with windows.";
+            let _ = writeln!(out, "# HELP lookback_shadow_dollars {help}\n# TYPE lookback_shadow_dollars gauge");
+            let _ = writeln!(out, "lookback_shadow_dollars{{sent=\"everything\"}} {everything}");
+            let _ = writeln!(out, "lookback_shadow_dollars{{sent=\"windows\"}} {windows}");
         }
         let help = "Whether windows pay: 1 if they do, -1 if they do not, 0 if that is not clear yet.";
         let _ = writeln!(out, "# HELP lookback_payoff_verdict {help}\n# TYPE lookback_payoff_verdict gauge");

@@ -4,5 +4,6 @@ pub(crate) mod event;
 pub(crate) mod metrics;
 pub(crate) mod note;
 pub(crate) mod payoff;
+pub(crate) mod simulated;
 #[cfg_attr(not(feature = "otel"), path = "no_telemetry.rs")]
 pub(crate) mod telemetry;

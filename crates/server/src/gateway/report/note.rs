@@ -4,7 +4,12 @@ use std::fmt;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use lookback_conversation::Relation;
+use lookback_engine::plan::Reason;
 use lookback_engine::totals::Excess;
+use lookback_engine::transcript::Entry;
+use lookback_engine::view::{Item, View};
+use lookback_wire::edit::{Change, Edit};
+use lookback_wire::message::Role;
 use serde::Serialize;
 
 use crate::gateway::http::headers;
@@ -28,6 +33,10 @@ pub struct Note {
     /// The compaction, if this request caused one. Later requests are cut in the same way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compacted: Option<Compacted>,
+    /// What would have been sent, if the gateway only watches.
+    #[doc(hidden)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Box<Shadowed>>,
     /// Whether the session is held out: it is sent unchanged, for comparison.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub held_out: bool,
@@ -90,6 +99,26 @@ pub struct Cut {
     pub shortened: u64,
 }
 
+impl Cut {
+    /// Returns what a view leaves out of its history, if anything.
+    pub(crate) fn from_view(view: &View) -> Option<Cut> {
+        let kept = || view.messages().filter(|item| !item.is_own() && !item.is_beside());
+        (view.is_cut() || is_shortened(view)).then(|| Cut {
+            sent: kept().count() as u64,
+            of: view.history_len(),
+            shortened: kept().filter(|item| !item.edits().is_empty()).count() as u64,
+        })
+    }
+}
+
+/// Returns whether a message is shown shortened, so that the request has to be written anew each time. A repair keeps
+/// nothing of a text that it replaces.
+pub(crate) fn is_shortened(view: &View) -> bool {
+    let shortens = |edit: &Edit| matches!(&edit.change, Change::Cut { cut, .. } if cut.head > 0 || cut.tail > 0);
+    let is_models = |item: &&Item| item.message().role() == Role::Assistant;
+    view.messages().filter(|item| !is_models(item)).any(|item| item.edits().iter().any(shortens))
+}
+
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} messages sent", self.sent, self.of)?;
@@ -113,6 +142,18 @@ pub struct Compacted {
     pub exceeded: Option<Excess>,
 }
 
+impl Compacted {
+    /// Returns the sizes and the cause of a compaction. `None` for other entries.
+    pub(crate) fn from_entry(entry: &Entry) -> Option<Compacted> {
+        let Entry::Compaction(compaction) = entry else { return None };
+        let exceeded = compaction.groups.iter().find_map(|group| match group.decision.reason {
+            Reason::Exceeded { measure, actual, limit, .. } => Some(Excess::new(measure, actual, limit)),
+            _ => None,
+        });
+        Some(Compacted { before: compaction.before.size.tokens, after: compaction.after.size.tokens, exceeded })
+    }
+}
+
 impl fmt::Display for Compacted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "from {} to {} tokens", self.before, self.after)?;
@@ -120,6 +161,29 @@ impl fmt::Display for Compacted {
             Some(Excess { measure, actual, limit, .. }) => write!(f, ", because {actual} {measure} exceed {limit}"),
             None => Ok(()),
         }
+    }
+}
+
+/// The window of a request that was sent as it came.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Shadowed {
+    /// Its tokens, by Lookback's count.
+    pub window: u64,
+    /// What it leaves out or shortens, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
+    /// The compaction, if this request would have caused one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<Compacted>,
+}
+
+impl fmt::Display for Shadowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tokens", self.window)?;
+        self.cut.map_or(Ok(()), |cut| write!(f, ", {cut}"))?;
+        self.compacted.map_or(Ok(()), |compacted| write!(f, "; compacted {compacted}"))
     }
 }
 
@@ -138,6 +202,7 @@ impl Note {
             ("window", self.window.map(|tokens| format!("{tokens} tokens"))),
             ("cut", self.cut.map(|cut| cut.to_string())),
             ("compacted", self.compacted.map(|compacted| compacted.to_string())),
+            ("shadow", self.shadow.as_ref().map(|shadow| shadow.to_string())),
             ("held-out", self.held_out.then(|| "yes".to_owned())),
             ("passed", self.passed.map(|why| why.to_string())),
             ("overflows", (self.overflows > 0).then(|| self.overflows.to_string())),

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use super::fault::Faults;
 use crate::gateway::admission::Admission;
 use crate::gateway::report::payoff::{self, Verdict};
+use crate::gateway::report::simulated::Simulated;
 
 /// The cost of sessions since the gateway started, by the provider's own reports.
 #[derive(Serialize, ToSchema)]
@@ -16,6 +17,9 @@ pub(super) struct Payoff {
     windowed: Arm,
     /// Sessions that are left alone, for comparison. There are none unless the gateway has a `holdout`.
     held_out: Arm,
+    /// The simulated cost of conversations that are sent as they come, and of their windows. Only with `--shadow`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shadow: Option<Simulated>,
     /// Whether a call costs less with a window.
     per_call: Verdict,
     /// Whether a turn costs less with a window.
@@ -54,10 +58,12 @@ pub(super) struct Figure {
     (status = 200, description = "The cost of sessions", body = Payoff), Faults,
 ))]
 pub(super) async fn payoff(Extension(admission): Extension<Admission>) -> Json<Payoff> {
-    let [windowed, held_out] = admission.shared.payoff.sums_for(admission.caller.tenant.as_ref());
+    let tenant = admission.caller.tenant.as_ref();
+    let [windowed, held_out] = admission.shared.payoff.sums_for(tenant);
+    let shadow = admission.shared.shadows.of(tenant);
     let per_call = Verdict::from_ratios(windowed.per_call(), held_out.per_call());
     let per_turn = Verdict::from_ratios(windowed.per_turn(), held_out.per_turn());
-    Json(Payoff { windowed: Arm::from(&windowed), held_out: Arm::from(&held_out), per_call, per_turn })
+    Json(Payoff { windowed: Arm::from(&windowed), held_out: Arm::from(&held_out), shadow, per_call, per_turn })
 }
 
 impl From<&payoff::Sums> for Arm {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use lookback_conversation::{Query, Scope};
 use lookback_engine::transcript::Origin;
-use lookback_engine::view::{Item, View};
 use lookback_engine::{Settings, policy::Policy};
 use lookback_facts::{Memory, MemoryError};
 use lookback_replay::prices::Prices;
@@ -14,7 +13,6 @@ use lookback_session::Batch;
 use lookback_session::adapter;
 use lookback_session::{Error, Session};
 use lookback_store::{MemoryStore, Store, StoreError};
-use lookback_wire::edit::{Change, Edit};
 use lookback_wire::message::{PartRef, ResultItem};
 use lookback_wire::{
     dialect::{Dialect, Preamble, RawRequest, Response, TooLong},
@@ -23,14 +21,14 @@ use lookback_wire::{
 use tokio::time::timeout;
 
 pub(crate) use self::sending::Sending;
-use self::sending::compacted;
 use crate::gateway::admission::Admission;
 use crate::gateway::admission::caller::workspace;
 use crate::gateway::config::additions::Add;
 use crate::gateway::lines::hidden_exchange::{self, OwnCall, Watch};
+use crate::gateway::lines::shadow::Shadow;
 use crate::gateway::lines::turn::{Model, Turn};
 use crate::gateway::lines::{Line, Match, Open};
-use crate::gateway::report::note::Cut;
+use crate::gateway::report::note::{Compacted, Cut, Shadowed, is_shortened};
 use crate::gateway::report::payoff::Arm;
 
 /// The reason that a request has no window.
@@ -124,7 +122,7 @@ impl Windows {
             let alone = Policy::never_compact();
             let policy = if is_held { &alone } else { self.admission.current.policy(turn) };
             let mut open = turn.matched.line.state.session.lock().await;
-            let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
+            let Open { session, watch, shadow, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
             if session.view().history_len() == 0 {
                 // A history that the client brings was sent with it, and its tools decide how results are shortened.
                 let offered = hidden_exchange::offered(&turn.adds, request, preamble, session.view());
@@ -139,10 +137,11 @@ impl Windows {
             adapter::set_target(session, &turn.model.target);
             session.set_preamble(&hidden_exchange::preamble(request, preamble, &turn.offered)).await?;
             if is_held {
+                let shadow = self.shadow(shadow, turn, request, preamble).await;
                 // If the session was cut before it was held out, its window differs from the request.
                 let is_measured = !session.view().is_cut() && !is_shortened(session.view());
                 let tokens = session.window().await?.tokens();
-                return Ok(Sending { body: None, tokens, cut: None, compacted: None, is_measured });
+                return Ok(Sending { body: None, tokens, cut: None, shadow, compacted: None, is_measured });
             }
             // If the last message is the model's, the model continues it, so no note can follow.
             let is_begun = turn.matched.resent.last().is_some_and(|last| last.role == Role::Assistant);
@@ -150,13 +149,41 @@ impl Windows {
                 return Ok(self.sending(session, turn, request, false).await?);
             }
             // Notes may have to repeat what a compaction removes, so the compaction comes first.
-            let before = session.window().await?.entries().iter().rev().find_map(compacted);
+            let before = session.window().await?.entries().iter().rev().find_map(Compacted::from_entry);
             let notes = watch.notes(&turn.adds, session, turn.matched.is_from_person, synced.new).await;
             hidden_exchange::write(session, notes).await?;
             let sending = self.sending(session, turn, request, false).await?;
             Ok(Sending { compacted: sending.compacted.or(before), ..sending })
         })
         .await
+    }
+
+    /// Follows a request in the shadow of its conversation, if the gateway only watches. A request without a window has
+    /// no shadow either.
+    async fn shadow(
+        &self,
+        shadow: &mut Option<Shadow>,
+        turn: &Turn,
+        request: &RawRequest<'_>,
+        preamble: &Preamble,
+    ) -> Option<Shadowed> {
+        if !self.admission.current.config.shadow {
+            *shadow = None;
+            return None;
+        }
+        let (dialect, policy) = (request.dialect(), self.admission.current.policy(turn));
+        let settings = || self.settings(turn, dialect, policy);
+        let followed: Result<_, Error> = async {
+            match shadow {
+                Some(shadow) if has(shadow.settings(), dialect, &turn.model, policy) => {}
+                Some(shadow) => shadow.change(settings()).await?,
+                None => *shadow = Some(Shadow::open(turn.name().as_str(), settings()).await?),
+            }
+            let Some(shadow) = shadow else { return Ok(None) };
+            shadow.follow(&turn.matched.resent, (request, preamble), &turn.model.target).await.map(Some)
+        }
+        .await;
+        followed.unwrap_or(None)
     }
 
     /// Returns whether a request is certainly sent unchanged, so that it can be sent before it is recorded.
@@ -185,9 +212,9 @@ impl Windows {
 
     /// Returns the arm of the turn's line.
     pub(crate) fn arm(&self, turn: &Turn) -> Arm {
-        turn.matched
-            .about()
-            .map_or(Arm::Windowed, |line| Arm::for_session(line.name.as_str(), self.admission.current.config.holdout))
+        let config = &self.admission.current.config;
+        let holdout = if config.shadow { 1.0 } else { config.holdout };
+        turn.matched.about().map_or(Arm::Windowed, |line| Arm::for_session(line.name.as_str(), holdout))
     }
 
     /// Makes the window smaller, because the upstream refused it as too long.
@@ -251,8 +278,11 @@ impl Windows {
         let answer = response.message.clone();
         // A held-out session is not made smaller either.
         response.fills_window &= self.arm(turn) == Arm::Windowed;
-        let recorded = async |Open { session, .. }: &mut Open| {
+        let recorded = async |Open { session, shadow, .. }: &mut Open| {
             let dollars = dollars(session, &response);
+            if let Some(shadow) = shadow {
+                self.shadow_answered(shadow, turn, response.clone()).await;
+            }
             // If another request of the line arrived meanwhile, the report is not about the session's last window.
             let is_newest = session.view().history_len() == turn.matched.resent.len() as u64;
             // If the provider shortens the conversation, the report is about the shortened one.
@@ -271,6 +301,14 @@ impl Windows {
         Ok(dollars)
     }
 
+    /// Records an answer in the shadow of its conversation.
+    async fn shadow_answered(&self, shadow: &mut Shadow, turn: &Turn, response: Response) {
+        let price = turn.model.name.as_deref().and_then(|model| Prices::builtin().find(model));
+        if let Ok(Some(more)) = shadow.answered(response, price).await {
+            self.admission.shared.shadows.add(self.admission.caller.tenant.as_ref(), more);
+        }
+    }
+
     /// Returns the session of a line, opened with the settings of the turn.
     async fn opened<'o>(
         &self,
@@ -284,16 +322,20 @@ impl Windows {
             |open: &Open| is_for(&open.session, dialect, &turn.model, policy) && open.summarizer.as_ref() == summarizer;
         if !open.as_ref().is_some_and(is_same) {
             let is_new = open.is_none();
-            let name = turn.model.name.as_deref();
-            let calibration = name.map(|name| self.admission.shared.lines.calibrations.get(&turn.upstream, name));
-            let settings = settings(dialect, &turn.model).policy(policy.clone());
-            let settings = settings.calibration(calibration.unwrap_or_default());
-            *open = Some(self.open_session(&turn.matched.line, settings).await?);
+            *open = Some(self.open_session(&turn.matched.line, self.settings(turn, dialect, policy)).await?);
             if is_new {
                 self.admission.shared.lines.opened(&turn.matched.line);
             }
         }
         open.as_mut().ok_or(NoWindow::Closed)
+    }
+
+    /// Returns the settings of a turn's session.
+    fn settings(&self, turn: &Turn, dialect: Dialect, policy: &Policy) -> Settings {
+        let calibrations = &self.admission.shared.lines.calibrations;
+        let calibration = turn.model.name.as_deref().map(|name| calibrations.get(&turn.upstream, name));
+        let settings = turn.model.settings(dialect).policy(policy.clone());
+        settings.calibration(calibration.unwrap_or_default())
     }
 
     async fn open_session(&self, line: &Line, settings: Settings) -> Result<Open, NoWindow> {
@@ -306,7 +348,7 @@ impl Windows {
         };
         let workspace = workspace(self.admission.caller.tenant.as_ref(), &line.name);
         let memory = Memory::open_in(self.store.clone(), name, workspace).await?;
-        Ok(Open { session, watch: Watch::new(memory), summarizer: summarizer.cloned() })
+        Ok(Open { session, watch: Watch::new(memory), summarizer: summarizer.cloned(), shadow: None })
     }
 
     /// Makes the window. The request is sent unchanged unless a limit was exceeded, now or before, or it has additions
@@ -321,12 +363,7 @@ impl Windows {
         let window = session.window().await?;
         let tokens = window.tokens();
         let view = window.view();
-        let kept = || view.messages().filter(|item| !item.is_own() && !item.is_beside());
-        let cut = (view.is_cut() || is_shortened(view)).then(|| Cut {
-            sent: kept().count() as u64,
-            of: view.history_len(),
-            shortened: kept().filter(|item| !item.edits().is_empty()).count() as u64,
-        });
+        let cut = Cut::from_view(view);
         let is_other = mend || cut.is_some() || view.has_beside();
         let is_marked = turn.adds.contains(&Add::CacheMarkers) && request.takes_cache_marker();
         let body = if is_other || is_marked || !turn.offered.is_empty() {
@@ -344,8 +381,8 @@ impl Windows {
         } else {
             None
         };
-        let compacted = window.entries().iter().rev().find_map(compacted);
-        Ok(Sending { body, tokens, cut, compacted, is_measured: true })
+        let compacted = window.entries().iter().rev().find_map(Compacted::from_entry);
+        Ok(Sending { body, tokens, cut, shadow: None, compacted, is_measured: true })
     }
 }
 
@@ -357,19 +394,14 @@ fn dollars(session: &Session, response: &Response) -> Option<f64> {
 
 /// Returns whether a session has the settings of a request.
 fn is_for(session: &Session, dialect: Dialect, model: &Model, policy: &Policy) -> bool {
-    let ours = session.settings();
+    has(session.settings(), dialect, model, policy)
+}
+
+fn has(ours: &Settings, dialect: Dialect, model: &Model, policy: &Policy) -> bool {
     let is_same_model = ours.model == model.name && ours.model_window == model.window;
     let is_same_model = is_same_model && ours.provider == model.target.provider;
     let is_same_model = is_same_model && ours.cache_lifetime == model.cache_lifetime;
     is_same_model && ours.dialect == dialect && ours.policy == *policy
-}
-
-/// Returns whether a message is shown shortened, so that the request has to be written anew each time. A repair keeps
-/// nothing of a text that it replaces.
-fn is_shortened(view: &View) -> bool {
-    let shortens = |edit: &Edit| matches!(&edit.change, Change::Cut { cut, .. } if cut.head > 0 || cut.tail > 0);
-    let is_models = |item: &&Item| item.message().role() == Role::Assistant;
-    view.messages().filter(|item| !is_models(item)).any(|item| item.edits().iter().any(shortens))
 }
 
 /// Returns whether a part is a picture or a file, or a result with one.
@@ -379,17 +411,5 @@ fn has_media(part: PartRef<'_>) -> bool {
         PartRef::Image(_) | PartRef::Document(_) => true,
         PartRef::ToolResult(result) => result.content.iter().any(in_result),
         _ => false,
-    }
-}
-
-fn settings(dialect: Dialect, model: &Model) -> Settings {
-    let settings = Settings::for_target(&model.target).dialect(dialect);
-    let settings = match model.cache_lifetime {
-        Some(seconds) => settings.cache_lifetime(seconds),
-        None => settings,
-    };
-    match model.window {
-        Some(window) => settings.model_window(window),
-        None => settings,
     }
 }

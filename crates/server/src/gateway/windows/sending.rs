@@ -1,11 +1,7 @@
 //! What a request is sent with: its window, or the body that came.
 
-use lookback_engine::plan::Reason;
-use lookback_engine::totals::Excess;
-use lookback_engine::transcript::Entry;
-
 use crate::gateway::lines::turn::Turn;
-use crate::gateway::report::note::{Compacted, Cut, Note};
+use crate::gateway::report::note::{Compacted, Cut, Note, Shadowed};
 
 /// A request that is ready to be sent.
 pub(crate) struct Sending {
@@ -14,6 +10,8 @@ pub(crate) struct Sending {
     pub(crate) tokens: u64,
     /// What is left out or shortened, if anything.
     pub(crate) cut: Option<Cut>,
+    /// What would be sent, if the gateway only watches.
+    pub(super) shadow: Option<Shadowed>,
     /// The compaction that this request caused, if any.
     pub(super) compacted: Option<Compacted>,
     /// Whether the provider's usage report can be compared with `tokens`.
@@ -30,17 +28,7 @@ impl Sending {
     /// Records in a note and in a turn what is sent.
     pub(crate) fn describe(&self, note: &mut Note, turn: &mut Turn) {
         turn.is_measured = self.is_measured;
-        (note.window, note.cut) = (Some(self.tokens), self.cut);
+        (note.window, note.cut, note.shadow) = (Some(self.tokens), self.cut, self.shadow.map(Box::new));
         note.compacted = self.compacted.or(note.compacted);
     }
-}
-
-/// Returns the sizes and the cause of a compaction. `None` for other entries.
-pub(super) fn compacted(entry: &Entry) -> Option<Compacted> {
-    let Entry::Compaction(compaction) = entry else { return None };
-    let exceeded = compaction.groups.iter().find_map(|group| match group.decision.reason {
-        Reason::Exceeded { measure, actual, limit, .. } => Some(Excess::new(measure, actual, limit)),
-        _ => None,
-    });
-    Some(Compacted { before: compaction.before.size.tokens, after: compaction.after.size.tokens, exceeded })
 }

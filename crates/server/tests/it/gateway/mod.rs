@@ -11,6 +11,7 @@ mod inspect;
 mod lines;
 mod payoff;
 mod rest;
+mod shadow;
 mod shapes;
 mod slow;
 mod unreachable;
