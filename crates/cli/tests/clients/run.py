@@ -19,6 +19,7 @@ import tasks
 import telemetry
 from agents import AGENTS
 from lab import PROJECT, NotInstalled, Wrong, address, in_lab, must, packets_out
+from litellm_proxy import proxied
 
 HERE = Path(__file__).resolve().parent
 # In seconds. A client takes 5 to 30, and several times as long on a busy machine.
@@ -70,6 +71,8 @@ CLIENTS = {
     "Vercel AI SDK, OpenAI Responses": node("createOpenAI", "ai.mjs", "responses"),
     "Vercel AI SDK, Anthropic": node("createAnthropic", "ai.mjs", "anthropic"),
     "Vercel AI SDK, Google": node("createGoogleGenerativeAI", "ai.mjs", "google"),
+    "LiteLLM, with openai (Python)": proxied("openai_chat.py", "/v1"),
+    "LiteLLM, with anthropic (Python)": proxied("anthropic_messages.py", ""),
     "schemathesis": rest.use,
     "kill -9 under load": kills.use,
     "OpenTelemetry": telemetry.use,

@@ -3,9 +3,11 @@
 //! The OpenAPI document is generated from this code, so the two cannot disagree.
 
 mod access;
+mod compress;
 mod costs;
 mod facts;
 mod fault;
+mod guardrail;
 mod messages;
 mod number;
 mod search;
@@ -64,6 +66,8 @@ fn described() -> (Router, utoipa::openapi::OpenApi) {
         .routes(routes!(facts::shared))
         .routes(routes!(facts::show, facts::forget))
         .routes(routes!(facts::resolve))
+        .routes(routes!(compress::compress))
+        .routes(routes!(guardrail::litellm))
         .routes(routes!(costs::payoff));
     let (router, calls) = router.split_for_parts();
     (router, Document::openapi().nest("/lookback/v1", calls))
@@ -78,6 +82,7 @@ fn described() -> (Router, utoipa::openapi::OpenApi) {
     ),
     tags(
         (name = "sessions", description = "Conversations and their windows"),
+        (name = "windows", description = "Windows of requests that the gateway does not send"),
         (name = "facts", description = "Knowledge beyond the window"),
         (name = "figures", description = "The cost of sessions with and without windows"),
     ),

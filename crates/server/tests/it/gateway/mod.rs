@@ -5,6 +5,7 @@ mod additions;
 mod arrival;
 mod calls;
 mod compaction;
+mod compress;
 mod failing_store;
 mod guard;
 mod inspect;
