@@ -57,6 +57,8 @@ CLIENTS = {
     "openai (Python), Chat Completions": python("OpenAI", "openai_chat.py"),
     "openai (Python), Responses": python("OpenAI", "openai_responses.py"),
     "anthropic (Python)": python("Anthropic", "anthropic_messages.py"),
+    "anthropic (Python), Vertex AI": python("AnthropicVertex", "anthropic_messages.py", "vertex"),
+    "anthropic (Python), Bedrock": python("AnthropicBedrockMantle", "anthropic_messages.py", "bedrock"),
     "google-genai (Python)": python("genai.Client", "gemini.py"),
     "OpenAI Agents SDK (Python)": python("OpenAIResponsesModel", "openai_agents.py"),
     "LangChain (Python), OpenAI": python("ChatOpenAI", "langchain_agent.py", "openai"),

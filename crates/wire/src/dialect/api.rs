@@ -7,7 +7,8 @@ use super::Dialect;
 /// The HTTP API of a dialect. Each dialect has an entry.
 ///
 /// A path is the end of the path of a request, because the beginning differs between providers and clouds. `{id}` stands
-/// for any segment, and `{model}:{verb}` for the rest. A path that ends in a slash may be anywhere.
+/// for any segment, and `{model}:{verb}` for the rest, which may begin with a word. A path that ends in a slash may be
+/// anywhere.
 pub(super) struct Api {
     /// The paths of model calls.
     pub(super) calls: &'static [&'static str],
@@ -102,9 +103,10 @@ fn matched(pattern: &str, path: &str) -> Option<Option<String>> {
         return path.contains(&format!("/{pattern}")).then_some(None);
     }
     if let Some((before, verb)) = pattern.split_once("{model}:") {
-        let (_, rest) = path.rsplit_once(&format!("/{before}"))?;
+        let (folder, begin) = before.rsplit_once('/')?;
+        let (_, rest) = path.rsplit_once(&format!("/{folder}/"))?;
         let (model, found) = rest.split_once(':')?;
-        return (verb == "{verb}" || found == verb).then(|| Some(model.to_owned()));
+        return (model.starts_with(begin) && (verb == "{verb}" || found == verb)).then(|| Some(model.to_owned()));
     }
     let mut parts = path.trim_end_matches('/').rsplit('/');
     pattern
@@ -132,6 +134,8 @@ mod tests {
             ("models/{model}:generateContent", "/v1beta/models/gemini-3:countTokens", None),
             ("models/{model}:{verb}", "/v1beta/models/gemini-3:countTokens", model("gemini-3")),
             ("models/{model}:{verb}", "/v1beta/models/gemini-3", None),
+            ("models/claude{model}:rawPredict", "/v1/models/claude-5:rawPredict", model("claude-5")),
+            ("models/claude{model}:rawPredict", "/v1/models/count-tokens:rawPredict", None),
             ("v1beta/", "/v1beta/models", Some(None)),
             ("v1beta/", "/v1/models", None),
         ] {

@@ -68,13 +68,16 @@ impl Target {
         let provider = match self.dialect {
             Dialect::Gemini if path.contains("/projects/") || path.contains("/publishers/") => Some(Provider::Vertex),
             Dialect::Gemini if path.starts_with("/v1") => Some(Provider::Gemini),
+            Dialect::Anthropic if path.contains("/publishers/anthropic/") => Some(Provider::Vertex),
             Dialect::Bedrock => Some(Provider::Bedrock),
             Dialect::Gemini | Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::Anthropic => None,
         };
         let model = match self.dialect {
-            Dialect::Gemini => named("/models/").map(|rest| rest.split(':').next().unwrap_or(rest)),
+            Dialect::Gemini | Dialect::Anthropic => {
+                named("/models/").map(|rest| rest.split(':').next().unwrap_or(rest))
+            }
             Dialect::Bedrock => named("/model/").map(|rest| rest.rsplit_once('/').map_or(rest, |(model, _)| model)),
-            Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::Anthropic => None,
+            Dialect::OpenAiChat | Dialect::OpenAiResponses => None,
         };
         let target = Target { provider: provider.or(self.provider), ..self };
         match model.filter(|model| !model.is_empty()) {

@@ -1,12 +1,18 @@
 """The Python SDK of Anthropic."""
 
 import os
+import sys
 
-from anthropic import Anthropic
+from anthropic import Anthropic, AnthropicBedrockMantle, AnthropicVertex
 
 from shell import FIRST, SCHEMA, SECOND, run
 
-client = Anthropic(base_url=os.environ["URL"], api_key="x")
+if sys.argv[1:] == ["vertex"]:
+    client = AnthropicVertex(base_url=os.environ["URL"], access_token="x", project_id="p", region="global")
+elif sys.argv[1:] == ["bedrock"]:
+    client = AnthropicBedrockMantle(base_url=os.environ["URL"], api_key="x", aws_region="us-east-1")
+else:
+    client = Anthropic(base_url=os.environ["URL"], api_key="x")
 tools = [{"name": "run", "description": "Runs a command.", "input_schema": SCHEMA}]
 messages = []
 for turn, prompt in enumerate([FIRST, SECOND]):

@@ -73,6 +73,14 @@ mod tests {
             ("/v1/messages", call(Dialect::Anthropic)),
             ("/v1beta/models/gemini-3:generateContent", gemini("gemini-3")),
             ("/v1/projects/p/publishers/google/models/gemini-3:streamGenerateContent", gemini("gemini-3")),
+            (
+                "/v1/projects/p/locations/l/publishers/anthropic/models/claude-opus-4-6:streamRawPredict",
+                Endpoint::Call { dialect: Dialect::Anthropic, model: Some("claude-opus-4-6".to_owned()) },
+            ),
+            (
+                "/v1/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict",
+                Endpoint::Other(Some(Dialect::Anthropic)),
+            ),
             ("/v1/messages/count_tokens", Endpoint::Other(Some(Dialect::Anthropic))),
             ("/v1/messages/batches", Endpoint::Other(Some(Dialect::Anthropic))),
             ("/v1/responses/compact", Endpoint::Other(Some(Dialect::OpenAiResponses))),

@@ -70,9 +70,14 @@ pub(super) static FORMAT: Format = Format {
     provider: "anthropic",
     signs: &detect::ANTHROPIC,
     api: Api {
-        calls: &["v1/messages"],
-        stateless: &["messages/count_tokens"],
-        others: &["messages/count_tokens", "messages/batches"],
+        calls: &[
+            "v1/messages",
+            // Claude on Google's Vertex AI.
+            "publishers/anthropic/models/claude{model}:rawPredict",
+            "publishers/anthropic/models/claude{model}:streamRawPredict",
+        ],
+        stateless: &["messages/count_tokens", "publishers/anthropic/models/count-tokens:rawPredict"],
+        others: &["messages/count_tokens", "messages/batches", "publishers/anthropic/models/count-tokens:rawPredict"],
         headers: &["anthropic-version", "anthropic-beta"],
         key: ("x-api-key", ""),
         error: |status, message| json!({"type": "error", "error": {"type": error_type(status), "message": message}}),
