@@ -34,6 +34,25 @@ impl<'a, 'b> Query<'a, 'b> {
         Query { is_retry, ..self }
     }
 
+    /// Returns whether the client may be compacting its history with this request, by its form alone: it asks for a summary
+    /// of the conversation, or the model may call none of its tools.
+    #[doc(hidden)]
+    pub fn may_compact(self) -> bool {
+        let Query { request, preamble, .. } = self;
+        let message = |index: usize| request.message(index).ok();
+        let has_answers = (0..request.len()).filter_map(message).any(|message| message.role() == Role::Assistant);
+        let is_silent = has_tools(preamble) && request.forbids_calls();
+        self.is_from_person() && has_answers && (is_silent || self.asks_for_summary())
+    }
+
+    /// Returns whether the newest message asks for a summary of the conversation.
+    fn asks_for_summary(self) -> bool {
+        let newest = self.request.len().checked_sub(1).and_then(|last| self.request.message(last).ok());
+        newest.is_some_and(|newest| {
+            newest.parts().any(|part| matches!(part, PartRef::Text(text) if asks_for_summary(text)))
+        })
+    }
+
     /// Returns whether the last message is from a person.
     pub(super) fn is_from_person(self) -> bool {
         let last = self.request.len().checked_sub(1).and_then(|last| self.request.message(last).ok());
@@ -83,9 +102,7 @@ impl<'a, 'b> Query<'a, 'b> {
             base.checked_sub(2).and_then(said).map(|question| beginning(&question.text())).unwrap_or_default();
         let may_call = has_tools(preamble) && !request.forbids_calls();
         let is_from_person = self.is_from_person();
-        let newest = request.len().checked_sub(1).and_then(|last| request.message(last).ok());
-        let asks = |part: PartRef<'_>| matches!(part, PartRef::Text(text) if asks_for_summary(text));
-        let asks_for_summary = is_from_person && newest.is_some_and(|newest| newest.parts().any(asks));
+        let asks_for_summary = is_from_person && self.asks_for_summary();
         let path = path.with_opening(opening);
         Ok(Clues {
             path,

@@ -26,8 +26,9 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(model) = &args.explain_policy {
         let file = File::read(&args)?;
-        let policy = policy(&args, &file.config(&args)?, &file)?;
-        let gateway = Gateway::new(MemoryStore::new()).with_policy(policy);
+        let config = file.config(&args)?;
+        let policy = policy(&args, &config, &file)?;
+        let gateway = Gateway::new(MemoryStore::new()).with_config(config).with_policy(policy);
         output::result(&gateway.explain_policy(model))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -90,8 +91,8 @@ impl<'a> File<'a> {
             config.upstreams = parsed.collect::<Result<_, _>>().map_err(Failure::Upstream)?;
         }
         config.listen = args.listen.or(config.listen);
-        config.holdout = args.holdout.unwrap_or(config.holdout);
-        config.shadow |= args.shadow;
+        config.holdout = args.holdout.unwrap_or(if args.shadow { 0.0 } else { config.holdout });
+        config.shadow = args.shadow || config.shadow && args.holdout.is_none();
         if !args.add.is_empty() {
             config.adds = args.add.clone();
         }

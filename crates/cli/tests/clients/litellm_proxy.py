@@ -27,7 +27,7 @@ guardrails:
       mode: pre_call
       api_base: {base}/lookback/v1
       default_on: true
-      unreachable_fallback: fail_open
+      fail_on_error: false
 """
 
 

@@ -84,6 +84,7 @@ const NOT_RUN: [(&str, &[&str]); 10] = [
             "OPENAI_BASE_URL=http://127.0.0.1:8787/v1 qwen",
             "curl http://127.0.0.1:8787/lookback/v1/sessions",
             "curl \"http://127.0.0.1:8787/lookback/v1/search?query=late+result\"",
+            "curl \"http://127.0.0.1:8787/lookback/v1/compress?policy=default\" --data @request.json",
             "curl http://127.0.0.1:8787/lookback/v1/facts",
             "curl -X DELETE http://127.0.0.1:8787/lookback/v1/sessions/support%2F4711",
             "curl http://127.0.0.1:8787/v1/messages -H 'x-lookback-session: support/4711' -H \"x-api-key: $KEY\" --data @request.json",

@@ -74,6 +74,8 @@ fn a_policy_is_explained_for_a_model_in_tokens_and_with_reasons() {
         &["serve", "--explain-policy", "my-model"],
         &["serve", "--explain-policy", "deepseek-chat", "--config", "mine.toml"],
         &["serve", "--explain-policy", "gpt-5", "--policy", "none"],
+        &["serve", "--explain-policy", "gpt-5", "--policy", "two-tier", "--add", "summaries"],
+        &["serve", "--explain-policy", "gpt-5", "--policy", "default:prices=gpt-4o", "--shadow"],
     ]));
 }
 

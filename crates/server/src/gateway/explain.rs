@@ -3,42 +3,55 @@
 use std::fmt::Write as _;
 
 use lookback_content::text::number;
-use lookback_engine::policy::{Caps, Limits, Policy, Tokens};
+use lookback_engine::policy::{Caps, Limits, Policy, Stage, Tokens};
 use lookback_models::Models;
 use lookback_replay::prices::{Price, Prices};
+use lookback_wire::size::Measure;
 
+use crate::gateway::config::Config;
+use crate::gateway::config::additions::Add;
+use crate::gateway::config::summarizer::summarizing;
 use crate::gateway::policies::{saving, sparing};
 
-/// Explains how a gateway with this policy cuts the conversations of a model.
-pub(crate) fn explain(policy: &Policy, model: &str) -> String {
+/// Explains how a gateway with this configuration and policy cuts the conversations of a model.
+pub(crate) fn explain(config: &Config, policy: &Policy, model: &str) -> String {
     let window = Models::builtin().find(model).map(|model| model.window);
     let price = Prices::builtin().find(model);
     let mut text = about(model, window, price);
-    let mut explain = |case: &str, policy: &Policy, results: String| {
+    if config.shadow {
+        text.push_str("With `shadow`, everything is sent as it comes. These are the windows that would be sent.\n");
+    }
+    let mut explain = |case: &str, policy: &Policy, results: &str| {
+        let summarized = config.adds.contains(&Add::Summaries).then(|| summarizing(policy));
+        let policy = summarized.as_ref().unwrap_or(policy);
         let _ = write!(text, "\n{case}\n");
-        for rule in rules(policy, window, price).into_iter().chain([results]) {
+        let results = (!results.is_empty()).then(|| results.to_owned());
+        for rule in rules(policy, window, price).into_iter().chain(results) {
             let _ = writeln!(text, "- {rule}");
         }
     };
     if *policy == sparing() {
         let saving = saving();
-        let shortened = shortened(saving.caps.as_ref(), "");
-        explain(
-            "With a tool whose name ends in `recall`, so that the model can read what was cut:",
-            &saving,
-            shortened,
-        );
-        let whole = "Tool results are not shortened, because the model could not read the rest.";
-        explain("Without such a tool:", policy, whole.to_owned());
+        let results = shortened(saving.caps.as_ref(), "");
+        explain("With a tool whose name ends in `recall`, so that the model can read what was cut:", &saving, &results);
+        let whole = "New tool results are not shortened, because the model could not read the rest.";
+        explain("Without such a tool:", policy, whole);
     } else {
         let times = policy.caps.as_ref().map_or(1, |caps| caps.without_recall);
         let more = format!(" If the model has no tool `recall`, {times} times as much stays.");
         let results = shortened(policy.caps.as_ref(), if times == 1 { "" } else { &more });
-        explain("In all conversations, because this policy was chosen:", policy, results);
+        explain("In all conversations, because this policy was chosen:", policy, &results);
     }
     text.push_str("\nIn every case:\n");
-    text.push_str("- If the client asks the provider to shorten the conversation, Lookback does not cut it.\n");
+    if let Some(window) = window {
+        let _ = writeln!(
+            text,
+            "- A request is cut if it would exceed the context window of {} tokens with its answer.",
+            number(window)
+        );
+    }
     text.push_str("- If the upstream refuses a request as too long, a smaller window is sent.\n");
+    text.push_str("- If the client asks the provider to shorten the conversation, nothing else is cut.\n");
     text
 }
 
@@ -62,96 +75,113 @@ fn about(model: &str, window: Option<u64>, price: Option<&Price>) -> String {
 
 /// Returns a sentence for each rule of a policy.
 fn rules(policy: &Policy, window: Option<u64>, price: Option<&Price>) -> Vec<String> {
-    let mut rules = Vec::new();
     let resolved = policy.for_window(window, 0);
-    let Policy { limits, target, cold, .. } = &resolved;
-    let target_or = target.as_ref().unwrap_or(limits);
-    if let Some(body) = limits.body {
-        let to = target_or.body.unwrap_or(body);
-        rules.push(format!(
-            "A conversation is cut at {} tokens, to {}, without its system prompt, tools and task.{}",
-            number(body),
-            number(to),
-            price.map(|price| repaid(price, to, body.saturating_sub(to))).unwrap_or_default()
-        ));
+    let Policy { limits, target, cold, payback, .. } = &resolved;
+    let target = target.as_ref().unwrap_or(limits);
+    let mut rules: Vec<String> =
+        Measure::ALL.into_iter().filter_map(|measure| limit(policy, limits, target, measure, price)).collect();
+    if let Some(cold) = cold {
+        let after = cold.after.map_or_else(String::new, |seconds| format!(", which takes {} seconds", number(seconds)));
+        rules.extend(sizes(&cold.limits, &cold.target).map(|(at, to)| {
+            format!(
+                "If the provider's cache has expired{after}, it is cut at {at}, to {to}, because the provider reads all of \
+                 it anew anyway."
+            )
+        }));
     }
-    rules.extend(policy.limits.tokens.and_then(|tokens| whole_request(tokens, limits, target.as_ref())));
-    if let Some((cold, body)) = cold.as_ref().and_then(|cold| Some((cold, cold.limits.body?))) {
-        rules.push(format!(
-            "If the provider's cache has expired, it is cut at {} tokens, to {}, because the provider reads all of it anew \
-             anyway.",
-            number(body),
-            number(cold.target.body.unwrap_or(body))
-        ));
+    if let Some(payback) = payback {
+        rules.extend(sizes(&payback.limits, target).map(|(at, to)| {
+            format!("From {at} on, it is cut to {to} once its calls have cost as much extra as a cut.")
+        }));
     }
-    let others = [
-        ("messages", limits.messages, target_or.messages),
-        ("turns", limits.turns, target_or.turns),
-        ("pictures and files", limits.media, target_or.media),
-        ("bytes", limits.bytes, target_or.bytes),
-    ];
-    rules.extend(others.into_iter().filter_map(|(measure, limit, target)| {
-        let limit = limit?;
-        let target = number(target.unwrap_or(limit));
-        Some(format!("At most {} {measure} are sent, and {target} after a cut.", number(limit)))
-    }));
     if rules.is_empty() {
-        rules.push("Nothing is cut.".to_owned());
+        return vec!["Nothing is cut.".to_owned()];
     }
+    rules.extend(stages(&policy.stages));
     rules
+}
+
+/// Explains the limit in one measure.
+fn limit(policy: &Policy, limits: &Limits, target: &Limits, measure: Measure, price: Option<&Price>) -> Option<String> {
+    let to = |at: u64| number(target.get(measure).unwrap_or(at));
+    match (measure, limits.get(measure), policy.limits.tokens) {
+        (Measure::Tokens, None, Some(Tokens::Share(share))) => {
+            Some(format!("A request is cut at {} % of the context window, as soon as that is known.", percent(share)))
+        }
+        (Measure::Tokens, Some(at), Some(Tokens::Share(share))) => Some(format!(
+            "A request is cut at {} tokens, to {}. That is {} % of the context window.{}",
+            number(at),
+            to(at),
+            percent(share),
+            if share < 0.5 { " Clients that compact by themselves begin at half of it or later." } else { "" }
+        )),
+        (Measure::Tokens, Some(at), _) => Some(format!("A request is cut at {} tokens, to {}.", number(at), to(at))),
+        (Measure::Body, Some(at), _) => Some(format!(
+            "A conversation is cut at {} tokens, to {}, without its system prompt, tools and task.{}",
+            number(at),
+            to(at),
+            price.and_then(|price| repaid(price, target.get(measure)?, at)).unwrap_or_default()
+        )),
+        (_, Some(at), _) => Some(format!("At most {} {measure} are sent, and {} after a cut.", number(at), to(at))),
+        (_, None, _) => None,
+    }
+}
+
+/// Returns the sizes of limits and their target, in each measure.
+fn sizes(limits: &Limits, target: &Limits) -> impl Iterator<Item = (String, String)> {
+    let name = |measure: Measure| match measure {
+        Measure::Body => "tokens".to_owned(),
+        measure => measure.to_string(),
+    };
+    Measure::ALL.into_iter().filter_map(move |measure| {
+        let at = limits.get(measure)?;
+        let to = target.get(measure).unwrap_or(at);
+        Some((format!("{} {}", number(at), name(measure)), number(to)))
+    })
+}
+
+/// Explains what a cut does, in order.
+fn stages(stages: &[Stage]) -> Option<String> {
+    let steps: Vec<&str> = stages
+        .iter()
+        .map(|stage| match stage {
+            Stage::TruncateResults { .. } => "shortens old tool results",
+            Stage::ClearResults { .. } => "clears old tool results",
+            Stage::ClearInputs { .. } => "clears old inputs of tools",
+            Stage::ClearMedia { .. } => "clears old pictures and files",
+            Stage::Summarize(_) => "summarizes the oldest messages",
+            Stage::Drop => "drops the oldest messages",
+            _ => "makes other messages shorter",
+        })
+        .collect();
+    (!steps.is_empty()).then(|| format!("A cut {}.", steps.join(", then ")))
 }
 
 /// Explains the caps on tool results.
 fn shortened(caps: Option<&Caps>, more: &str) -> String {
-    caps.map_or_else(
-        || "Tool results are not shortened.".to_owned(),
-        |caps| {
-            format!(
-                "New tool results are shortened to {} tokens if they are files or prose, and to {} otherwise. No provider \
-                 has cached them yet, so that costs nothing.{more}",
-                number(caps.file),
-                number(caps.other)
-            )
-        },
-    )
-}
-
-/// Explains the limit for the whole request: `resolved` is in tokens, if the context window is known.
-fn whole_request(limit: Tokens, resolved: &Limits, target: Option<&Limits>) -> Option<String> {
-    let why = match limit {
-        Tokens::Share(share) => format!(" That is {} % of the context window.{}", share * 100.0, below_clients(share)),
-        _ => String::new(),
-    };
-    Some(match resolved.tokens? {
-        Tokens::Count(tokens) => {
-            let to = target.and_then(|target| target.tokens).and_then(count).unwrap_or(tokens);
-            format!("A request is cut at {} tokens, to {}.{why}", number(tokens), number(to))
-        }
-        _ => {
-            "The limit is a share of the context window. Until that is known, only a refusal leads to a cut.".to_owned()
-        }
+    caps.map_or_else(String::new, |caps| {
+        format!(
+            "New tool results are shortened to {} tokens if they are files or prose, and to {} otherwise. No provider has \
+             cached them yet, so that costs nothing.{more}",
+            number(caps.file),
+            number(caps.other)
+        )
     })
 }
 
-fn count(tokens: Tokens) -> Option<u64> {
-    match tokens {
-        Tokens::Count(tokens) => Some(tokens),
-        _ => None,
-    }
+/// Returns a share in percent, with one decimal at most.
+fn percent(share: f64) -> f64 {
+    (share * 1_000.0).round() / 10.0
 }
 
-/// Says why a limit is not higher.
-fn below_clients(share: f64) -> &'static str {
-    if share < 0.5 { " Clients that compact by themselves begin at half of it or later." } else { "" }
-}
-
-/// Returns the number of calls after which a cut has paid for itself: kept tokens are written to the cache again, and
-/// dropped ones are read no more.
-fn repaid(price: &Price, kept: u64, dropped: u64) -> String {
-    if price.read >= 1.0 || dropped == 0 || price.read <= 0.0 {
-        return String::new();
+/// Returns the number of calls after which a cut from a size to another has paid for itself: kept tokens are written to
+/// the cache again, and dropped ones are read no more.
+fn repaid(price: &Price, kept: u64, before: u64) -> Option<String> {
+    let dropped = before.checked_sub(kept).filter(|dropped| *dropped > 0)?;
+    if price.read >= 1.0 || price.read <= 0.0 {
+        return None;
     }
     #[allow(clippy::cast_precision_loss, reason = "an estimate")]
     let calls = (price.write - price.read) * kept as f64 / (price.read * dropped as f64);
-    format!(" At these prices, a cut pays off after {} calls.", calls.ceil())
+    Some(format!(" At these prices, a cut pays off after {} calls.", calls.ceil()))
 }

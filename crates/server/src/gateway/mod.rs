@@ -116,7 +116,7 @@ impl Gateway {
     /// Explains how the policy cuts the conversations of a model: its limits in tokens, and the reasons for them.
     #[doc(hidden)]
     pub fn explain_policy(&self, model: &str) -> String {
-        explain::explain(&self.policy, model)
+        explain::explain(&self.config, &self.policy, model)
     }
 
     /// Sets how the configuration is read again when the process gets the signal `SIGHUP`. If the function returns

@@ -40,6 +40,7 @@ impl ConfigError {
             ConfigFault::SameKey(name) => line_in_tables(text, "key", "name", |_, it| it == name),
             ConfigFault::OpenKey(_) => line_in_tables(text, "upstream", "key-env", |_, _| true),
             ConfigFault::Holdout(_)
+            | ConfigFault::ShadowAndHoldout
             | ConfigFault::Host(_)
             | ConfigFault::Origin(_)
             | ConfigFault::NoDialect
@@ -58,7 +59,7 @@ impl ConfigError {
             | ConfigFault::NeverChosen { .. }
             | ConfigFault::Itself { .. }
             | ConfigFault::OpenKey(_) => Some("upstream"),
-            ConfigFault::Holdout(_) => Some("holdout"),
+            ConfigFault::Holdout(_) | ConfigFault::ShadowAndHoldout => Some("holdout"),
             ConfigFault::Host(_) => Some("hosts"),
             ConfigFault::Origin(_) => Some("origins"),
             ConfigFault::NoDialect => Some("summarizer"),

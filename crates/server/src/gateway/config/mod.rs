@@ -235,6 +235,9 @@ enum ConfigFault {
     /// The holdout is not a share.
     #[error("`holdout` is {0}, and a share is from 0 to 1")]
     Holdout(f64),
+    /// Everything is sent, so nothing can be held out.
+    #[error("`shadow` sends all conversations as they come, so no `holdout` can be compared with others; remove one")]
+    ShadowAndHoldout,
     /// Two upstreams have this name.
     #[error("two upstreams have the name `{0}`")]
     SameUpstream(String),
@@ -312,6 +315,9 @@ impl Config {
         }
         if !(0.0..=1.0).contains(&self.holdout) {
             return Err(ConfigFault::Holdout(self.holdout).into());
+        }
+        if self.shadow && self.holdout > 0.0 {
+            return Err(ConfigFault::ShadowAndHoldout.into());
         }
         let mut names = HashSet::new();
         if let Some(twice) = self.upstreams.iter().filter_map(Upstream::name).find(|name| !names.insert(*name)) {

@@ -27,9 +27,8 @@ use crate::gateway::config::upstream::Upstream;
 use crate::gateway::http::answers;
 use crate::gateway::report::event::Event;
 use crate::gateway::report::note::{Note, Passed};
-use crate::gateway::report::payoff::Arm;
 use crate::gateway::report::telemetry::CallSpan;
-use crate::gateway::windows::NoWindow;
+use crate::gateway::windows::{NoWindow, Sending};
 
 /// A call that is ready to be sent.
 struct Prepared<'a> {
@@ -154,18 +153,20 @@ where
 {
     let LineCall { windows, request, preamble, turn } = &mut own;
     if turn.matched.is_apart() {
-        let held_out = windows.arm(turn) == Arm::HeldOut;
-        let note = Note { held_out, ..Note::passed(Passed::COMPACTION) };
+        let note = Note { held_out: windows.is_compared(turn), ..Note::passed(Passed::COMPACTION) };
         return Prepared { own: Some(own), note, body: None, sent: None };
     }
     let has_room = windows.has_room(turn, request, preamble);
-    let recording = windows.record(turn, request, preamble);
-    let (recorded, sent) = if has_room {
-        // Lets an open connection send the request before this thread records it.
-        let recording = async {
+    let recording = async {
+        if has_room {
+            // Lets an open connection send the request before this thread records it.
             yield_now().await;
-            recording.await
-        };
+        }
+        let mut sending = windows.record(turn, request, preamble).await?;
+        sending.shadow = windows.shadow(turn, request, preamble).await;
+        Ok(sending)
+    };
+    let (recorded, sent): (Result<Sending, NoWindow>, _) = if has_room {
         let (sent, recorded) = tokio::join!(send(None), recording);
         (recorded, Some(sent))
     } else {
@@ -175,7 +176,7 @@ where
         Ok(sending) => {
             let sending = if sent.is_some() { sending.passed() } else { sending };
             let (session, line) = (Some(turn.name().to_string()), Some(turn.matched.relation));
-            let mut note = Note { session, line, held_out: windows.arm(turn) == Arm::HeldOut, ..Note::default() };
+            let mut note = Note { session, line, held_out: windows.is_compared(turn), ..Note::default() };
             sending.describe(&mut note, &mut own.turn);
             admission.shared.metrics.window(sending.cut.is_some());
             let body = sending.body.map(Bytes::from);

@@ -202,6 +202,8 @@ async fn record(admission: &Admission, windows: &Windows, response: Response, mu
     }
     admission.shared.metrics.reasoning_lost(response.lost_reasoning);
     match windows.answered(&mut turn, response).await {
+        // Without windows, there is nothing to compare with.
+        Ok(_) if admission.current.config.shadow => {}
         Ok(dollars) => {
             admission.shared.payoff.count(
                 admission.caller.tenant.as_ref(),

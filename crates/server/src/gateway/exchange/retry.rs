@@ -8,6 +8,7 @@ use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::http::headers;
 use crate::gateway::report::note::Note;
+use crate::gateway::report::payoff::Arm;
 use crate::gateway::windows::NoWindow;
 
 /// How often a window is made smaller if the upstream refuses it as too long.
@@ -23,7 +24,7 @@ pub(super) async fn retry(
     (call, refused): (&Call, &[u8]),
 ) -> Option<String> {
     let LineCall { windows, request, preamble, turn } = own?;
-    if note.held_out {
+    if windows.arm(turn) == Arm::HeldOut {
         return None;
     }
     let error = call.dialect.provider_error(Some(status.as_u16()), text);

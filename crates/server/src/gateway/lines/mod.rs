@@ -33,8 +33,6 @@ pub(crate) struct Open {
     pub(crate) watch: Watch,
     /// The model that writes its summaries.
     pub(crate) summarizer: Option<SummaryModel>,
-    /// The session as it would be cut, if conversations are sent as they come.
-    pub(crate) shadow: Option<Shadow>,
 }
 
 /// The state that the gateway attaches to a line.
@@ -42,6 +40,8 @@ pub(crate) struct Open {
 pub(crate) struct LineState {
     /// The session, once it has been opened. The lock orders the requests of the line.
     pub(crate) session: AsyncMutex<Option<Open>>,
+    /// The session as it would be cut, if conversations are sent as they come.
+    pub(crate) shadow: Arc<AsyncMutex<Option<Shadow>>>,
     /// The cost of the line so far.
     spent: Mutex<Spending>,
 }
@@ -78,6 +78,9 @@ impl Lines {
             let used = line.used();
             let is_idle = used == seen && !line.is_busy();
             let closed = is_idle && line.state.session.try_lock().is_ok_and(|mut session| session.take().is_some());
+            if closed && let Ok(mut shadow) = line.state.shadow.try_lock() {
+                *shadow = None;
+            }
             if !closed {
                 open.push_back((weak, used));
             }

@@ -14,17 +14,18 @@ use crate::gateway::report::note::{Compacted, Cut, Shadowed};
 use crate::gateway::report::simulated::Simulated;
 
 /// After this share of new calls, the cost is simulated again. So the work grows with the calls, not with their square.
-const SHARE: u64 = 16;
+const SHARE: usize = 16;
 
 /// The shadow of a conversation.
 pub(crate) struct Shadow {
     session: Session,
     store: Arc<MemoryStore>,
     /// The answers so far.
-    answers: u64,
+    answers: usize,
     /// The number of answers after which the cost is simulated again.
-    due: u64,
-    cost: Simulated,
+    due: usize,
+    /// The number of calls whose cost was counted.
+    counted: usize,
 }
 
 impl Shadow {
@@ -35,10 +36,10 @@ impl Shadow {
     pub(crate) async fn open(name: &str, settings: Settings) -> Result<Shadow, Error> {
         let store = Arc::new(MemoryStore::new());
         let session = Session::open(store.clone(), name, settings).await?;
-        Ok(Shadow { session, store, answers: 0, due: 0, cost: Simulated::default() })
+        Ok(Shadow { session, store, answers: 0, due: 0, counted: 0 })
     }
 
-    /// Uses other settings from now on.
+    /// Uses other settings from now on. The cuts so far stay.
     ///
     /// # Errors
     /// Returns an error if the session cannot be read.
@@ -65,6 +66,10 @@ impl Shadow {
         let session = &mut self.session;
         if session.view().history_len() == 0 {
             session.set_preamble(preamble).await?;
+            // A history that the client brings is computed as a whole, so the next simulation waits for as many calls.
+            let is_answer = |resent: &&Resent| resent.role == lookback_wire::message::Role::Assistant;
+            self.answers = resent.iter().filter(is_answer).count();
+            self.due = self.answers + self.answers / SHARE;
         }
         adapter::sync_resent(session, resent, |index| Ok(request.message(index).cloned()?)).await?;
         adapter::set_target(session, target);
@@ -74,7 +79,8 @@ impl Shadow {
         Ok(Shadowed { window: window.tokens(), cut: Cut::from_view(window.view()), compacted })
     }
 
-    /// Takes an answer over. Returns the simulated cost that has been added since the last time, if it is known.
+    /// Takes an answer over. Returns the simulated cost of the calls since the last time, if it is known. The report of
+    /// usage has to be about the whole conversation.
     ///
     /// # Errors
     /// Returns an error if the answer cannot be recorded.
@@ -83,7 +89,6 @@ impl Shadow {
         mut response: Response,
         price: Option<&Price>,
     ) -> Result<Option<Simulated>, Error> {
-        // The provider's report is about the whole conversation.
         if Cut::from_view(self.session.view()).is_some() {
             response.input = None;
         }
@@ -91,11 +96,13 @@ impl Shadow {
         self.answers += 1;
         let Some(price) = price.filter(|_| self.answers > self.due) else { return Ok(None) };
         self.due = self.answers + self.answers / SHARE;
-        let total = Receipt::for_session(&self.session, price).await?.total;
-        #[allow(clippy::cast_precision_loss, reason = "a count of calls")]
-        let calls = total.calls as f64;
-        let cost = Simulated { calls, everything: total.cost_without_window, windows: total.cost };
-        let before = std::mem::replace(&mut self.cost, cost);
-        Ok(Some(cost - before))
+        let receipt = Receipt::for_session(&self.session, price).await?;
+        let new = receipt.calls.get(self.counted..).unwrap_or_default();
+        let cost = new.iter().fold(Simulated::default(), |sum, call| {
+            let output = price.output_cost(call.output_tokens);
+            sum + Simulated { calls: 1.0, everything: call.cost_without_window + output, windows: call.cost + output }
+        });
+        self.counted = receipt.calls.len();
+        Ok(Some(cost))
     }
 }

@@ -55,7 +55,7 @@ impl Turn {
     ) -> Turn {
         let adds = if matched.is_apart() { Vec::new() } else { adds.to_vec() };
         let offers = || adds.contains(&Add::Recall) && request.takes_tools();
-        let reads_back = offers() || reads_back(preamble);
+        let reads_back = offers() || preamble.tool_names().iter().any(|name| name.ends_with("recall"));
         Turn {
             reads_back,
             matched,
@@ -71,11 +71,6 @@ impl Turn {
     pub(crate) fn name(&self) -> &LogName {
         &self.matched.line.name
     }
-}
-
-/// Returns whether the tools of a request let the model read what was cut.
-pub(crate) fn reads_back(preamble: &Preamble) -> bool {
-    preamble.tool_names().iter().any(|name| name.ends_with("recall"))
 }
 
 impl Model {

@@ -18,6 +18,7 @@ pub(crate) struct Metrics {
     refused: AtomicU64,
     store: AtomicU64,
     reasoning: AtomicU64,
+    compressed: [AtomicU64; 2],
 }
 
 fn add(counter: &AtomicU64) {
@@ -48,6 +49,11 @@ impl Metrics {
 
     pub(crate) fn store_failed(&self) {
         add(&self.store);
+    }
+
+    /// Counts a window that was made for a request that others send.
+    pub(crate) fn compressed(&self, is_cut: bool) {
+        self.compressed.get(usize::from(is_cut)).iter().for_each(|counter| add(counter));
     }
 
     /// Counts parts of reasoning that a provider has left out.
@@ -82,6 +88,12 @@ impl Metrics {
             "Parts of requests' reasoning that providers say they left out, for whatever reason.",
             &[("", &self.reasoning)],
         );
+        let [whole, cut] = &self.compressed;
+        write(
+            "compressed_total",
+            "Windows that were made for requests that others send.",
+            &[("{cut=\"false\"}", whole), ("{cut=\"true\"}", cut)],
+        );
         for Figure { name, help, values } in payoff.figures() {
             let _ = writeln!(out, "# HELP lookback_{name} {help}\n# TYPE lookback_{name} gauge");
             for (arm, value) in values.into_iter().filter(|(_, value)| value.is_finite()) {
@@ -92,7 +104,7 @@ impl Metrics {
             let help = "Calls that were sent as they came, and whose cost was simulated.";
             let _ = writeln!(out, "# HELP lookback_shadow_calls {help}\n# TYPE lookback_shadow_calls gauge");
             let _ = writeln!(out, "lookback_shadow_calls {calls}");
-            let help = "Their simulated cost, as they were sent and with windows.";
+            let help = "Their simulated cost with their answers, as they were sent and with windows.";
             let _ = writeln!(out, "# HELP lookback_shadow_dollars {help}\n# TYPE lookback_shadow_dollars gauge");
             let _ = writeln!(out, "lookback_shadow_dollars{{sent=\"everything\"}} {everything}");
             let _ = writeln!(out, "lookback_shadow_dollars{{sent=\"windows\"}} {windows}");

@@ -1,14 +1,14 @@
 //! The simulated cost of conversations that are sent as they come, and of the windows that were not sent.
 
 use std::collections::HashMap;
-use std::ops::{Add, Sub};
+use std::ops::Add;
 use std::sync::{Mutex, PoisonError};
 
 use lookback_store::Tenant;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// The simulated cost of calls, in US dollars.
+/// The simulated cost of calls, with their answers, in US dollars.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
 pub(crate) struct Simulated {
     /// The number of calls whose cost was simulated.
@@ -28,18 +28,6 @@ impl Add for Simulated {
             calls: self.calls + other.calls,
             everything: self.everything + other.everything,
             windows: self.windows + other.windows,
-        }
-    }
-}
-
-impl Sub for Simulated {
-    type Output = Simulated;
-
-    fn sub(self, other: Simulated) -> Simulated {
-        Simulated {
-            calls: self.calls - other.calls,
-            everything: self.everything - other.everything,
-            windows: self.windows - other.windows,
         }
     }
 }

@@ -35,6 +35,6 @@ pub(crate) async fn admit(State(shared): State<Arc<Shared>>, mut request: Reques
     request.extensions_mut().insert(admission);
     match timeout(PATIENCE, next.run(request)).await {
         Ok(answer) => answer,
-        Err(_) => Fault::new(StatusCode::GATEWAY_TIMEOUT, "the store did not answer in time").into_response(),
+        Err(_) => Fault::new(StatusCode::GATEWAY_TIMEOUT, "the gateway did not answer in time").into_response(),
     }
 }

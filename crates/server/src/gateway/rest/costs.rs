@@ -17,7 +17,8 @@ pub(super) struct Payoff {
     windowed: Arm,
     /// Sessions that are left alone, for comparison. There are none unless the gateway has a `holdout`.
     held_out: Arm,
-    /// The simulated cost of conversations that are sent as they come, and of their windows. Only with `--shadow`.
+    /// The simulated cost of conversations that are sent as they come, and of their windows. Only with `--shadow`, and
+    /// without the newest calls of each conversation, at most one in 16.
     #[serde(skip_serializing_if = "Option::is_none")]
     shadow: Option<Simulated>,
     /// Whether a call costs less with a window.

@@ -60,6 +60,12 @@ impl Fault {
     }
 }
 
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl IntoResponse for Fault {
     fn into_response(self) -> Response<Body> {
         answers::error(self.status, &self.message, None)

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::compress::{read, windowed};
+use super::compress::{Wanted, in_turn, read, window};
 use super::fault::{Fault, Faults};
 use crate::gateway::admission::Admission;
+use crate::gateway::report::event::Event;
 
 /// What LiteLLM shows of a request. Other members are ignored.
 #[derive(Deserialize, ToSchema)]
@@ -53,7 +54,8 @@ pub(super) struct Decided {
 /// Return the window of a request to LiteLLM
 ///
 /// Set `guardrail: generic_guardrail_api`, `mode: pre_call` and `api_base: http://127.0.0.1:8787/lookback/v1` in
-/// LiteLLM. Responses pass unchanged. Nothing is recorded.
+/// LiteLLM. Responses pass unchanged, and so do requests whose window cannot be made. With `shadow`, all do. Nothing is
+/// recorded.
 #[utoipa::path(post, path = "/beta/litellm_basic_guardrail_api", tag = "windows", request_body = Shown, responses(
     (status = 200, description = "What LiteLLM sends", body = Decided), Faults,
 ))]
@@ -62,21 +64,37 @@ pub(super) async fn litellm(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Decided>, Fault> {
+    let passes = || Decided { action: "NONE", structured_messages: None };
+    // Without a window, the request is sent as it came.
+    Ok(Json(decide(admission.clone(), headers, body).await.unwrap_or_else(|fault| {
+        admission.shared.emit(&Event::failure(format!("there is no window for LiteLLM: {fault}")));
+        passes()
+    })))
+}
+
+async fn decide(admission: Admission, headers: HeaderMap, body: Body) -> Result<Decided, Fault> {
     let body = read(&admission, &headers, body).await?;
-    let shown: Shown =
-        serde_json::from_slice(&body).map_err(|error| Fault::new(StatusCode::UNPROCESSABLE_ENTITY, error))?;
-    let passes = Decided { action: "NONE", structured_messages: None };
-    let Some(messages) = shown.structured_messages.filter(|_| shown.input_type == "request") else {
-        return Ok(Json(passes));
-    };
-    let request = Chat { model: shown.model, tools: shown.tools, messages };
-    let wrong = |error| Fault::new(StatusCode::INTERNAL_SERVER_ERROR, error);
-    let request = serde_json::to_string(&request).map_err(wrong)?;
-    // LiteLLM may convert the messages for another provider, which wants a person's message first.
-    let form = (Some(Dialect::OpenAiChat), Start::User);
-    let (_, windowed) = windowed(admission, request, form, None).await?;
-    Ok(Json(match windowed.messages {
-        Some(messages) => Decided { action: "GUARDRAIL_INTERVENED", structured_messages: Some(messages) },
-        None => passes,
-    }))
+    in_turn(move || {
+        let wrong = |error| Fault::new(StatusCode::UNPROCESSABLE_ENTITY, error);
+        let shown: Shown = serde_json::from_slice(&body).map_err(wrong)?;
+        let is_asked = shown.input_type == "request" && !admission.current.config.shadow;
+        let Some(messages) = shown.structured_messages.filter(|_| is_asked) else {
+            return Ok(Decided { action: "NONE", structured_messages: None });
+        };
+        let request = Chat { model: shown.model, tools: shown.tools, messages };
+        let wanted = Wanted {
+            text: serde_json::to_string(&request).map_err(wrong)?,
+            dialect: Some(Dialect::OpenAiChat),
+            model: None,
+            policy: None,
+            // LiteLLM may convert the messages for another provider, which wants a person's message first.
+            start: Start::User,
+            headers: HeaderMap::new(),
+        };
+        let structured_messages = window(&admission, &wanted)?.messages;
+        admission.shared.metrics.compressed(structured_messages.is_some());
+        let action = if structured_messages.is_some() { "GUARDRAIL_INTERVENED" } else { "NONE" };
+        Ok(Decided { action, structured_messages })
+    })
+    .await
 }

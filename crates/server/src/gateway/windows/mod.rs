@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use lookback_conversation::{Query, Scope};
 use lookback_engine::transcript::Origin;
+use lookback_engine::view::View;
 use lookback_engine::{Settings, policy::Policy};
 use lookback_facts::{Memory, MemoryError};
 use lookback_replay::prices::Prices;
@@ -18,9 +19,12 @@ use lookback_wire::{
     dialect::{Dialect, Preamble, RawRequest, Response, TooLong},
     message::Role,
 };
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 pub(crate) use self::sending::Sending;
+use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::admission::caller::workspace;
 use crate::gateway::config::additions::Add;
@@ -28,6 +32,7 @@ use crate::gateway::lines::hidden_exchange::{self, OwnCall, Watch};
 use crate::gateway::lines::shadow::Shadow;
 use crate::gateway::lines::turn::{Model, Turn};
 use crate::gateway::lines::{Line, Match, Open};
+use crate::gateway::report::event::Event;
 use crate::gateway::report::note::{Compacted, Cut, Shadowed, is_shortened};
 use crate::gateway::report::payoff::Arm;
 
@@ -122,7 +127,7 @@ impl Windows {
             let alone = Policy::never_compact();
             let policy = if is_held { &alone } else { self.admission.current.policy(turn) };
             let mut open = turn.matched.line.state.session.lock().await;
-            let Open { session, watch, shadow, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
+            let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
             if session.view().history_len() == 0 {
                 // A history that the client brings was sent with it, and its tools decide how results are shortened.
                 let offered = hidden_exchange::offered(&turn.adds, request, preamble, session.view());
@@ -137,11 +142,10 @@ impl Windows {
             adapter::set_target(session, &turn.model.target);
             session.set_preamble(&hidden_exchange::preamble(request, preamble, &turn.offered)).await?;
             if is_held {
-                let shadow = self.shadow(shadow, turn, request, preamble).await;
                 // If the session was cut before it was held out, its window differs from the request.
                 let is_measured = !session.view().is_cut() && !is_shortened(session.view());
                 let tokens = session.window().await?.tokens();
-                return Ok(Sending { body: None, tokens, cut: None, shadow, compacted: None, is_measured });
+                return Ok(Sending { body: None, tokens, cut: None, shadow: None, compacted: None, is_measured });
             }
             // If the last message is the model's, the model continues it, so no note can follow.
             let is_begun = turn.matched.resent.last().is_some_and(|last| last.role == Role::Assistant);
@@ -158,32 +162,33 @@ impl Windows {
         .await
     }
 
-    /// Follows a request in the shadow of its conversation, if the gateway only watches. A request without a window has
-    /// no shadow either.
-    async fn shadow(
-        &self,
-        shadow: &mut Option<Shadow>,
-        turn: &Turn,
-        request: &RawRequest<'_>,
-        preamble: &Preamble,
-    ) -> Option<Shadowed> {
+    /// Follows a request in the shadow of its conversation, if the gateway only watches.
+    pub(crate) async fn shadow(&self, turn: &Turn, request: &RawRequest<'_>, preamble: &Preamble) -> Option<Shadowed> {
+        let mut shadow = turn.matched.line.state.shadow.lock().await;
         if !self.admission.current.config.shadow {
             *shadow = None;
             return None;
         }
         let (dialect, policy) = (request.dialect(), self.admission.current.policy(turn));
         let settings = || self.settings(turn, dialect, policy);
+        // The model would have the tools that are added.
+        let offered = hidden_exchange::offered(&turn.adds, request, preamble, &View::default());
+        let preamble = hidden_exchange::preamble(request, preamble, &offered);
         let followed: Result<_, Error> = async {
-            match shadow {
+            match &mut *shadow {
                 Some(shadow) if has(shadow.settings(), dialect, &turn.model, policy) => {}
                 Some(shadow) => shadow.change(settings()).await?,
                 None => *shadow = Some(Shadow::open(turn.name().as_str(), settings()).await?),
             }
-            let Some(shadow) = shadow else { return Ok(None) };
-            shadow.follow(&turn.matched.resent, (request, preamble), &turn.model.target).await.map(Some)
+            let Some(shadow) = &mut *shadow else { return Ok(None) };
+            shadow.follow(&turn.matched.resent, (request, &preamble), &turn.model.target).await.map(Some)
         }
         .await;
-        followed.unwrap_or(None)
+        followed.unwrap_or_else(|error| {
+            let what = format!("there would be no window for {}: {}", turn.name(), chained(&error));
+            self.admission.shared.emit(&Event::failure(what));
+            None
+        })
     }
 
     /// Returns whether a request is certainly sent unchanged, so that it can be sent before it is recorded.
@@ -213,8 +218,15 @@ impl Windows {
     /// Returns the arm of the turn's line.
     pub(crate) fn arm(&self, turn: &Turn) -> Arm {
         let config = &self.admission.current.config;
-        let holdout = if config.shadow { 1.0 } else { config.holdout };
-        turn.matched.about().map_or(Arm::Windowed, |line| Arm::for_session(line.name.as_str(), holdout))
+        if config.shadow {
+            return Arm::HeldOut;
+        }
+        turn.matched.about().map_or(Arm::Windowed, |line| Arm::for_session(line.name.as_str(), config.holdout))
+    }
+
+    /// Returns whether the turn's line is left alone, to be compared with others.
+    pub(crate) fn is_compared(&self, turn: &Turn) -> bool {
+        !self.admission.current.config.shadow && self.arm(turn) == Arm::HeldOut
     }
 
     /// Makes the window smaller, because the upstream refused it as too long.
@@ -278,15 +290,16 @@ impl Windows {
         let answer = response.message.clone();
         // A held-out session is not made smaller either.
         response.fills_window &= self.arm(turn) == Arm::Windowed;
-        let recorded = async |Open { session, shadow, .. }: &mut Open| {
+        let recorded = async |Open { session, .. }: &mut Open| {
             let dollars = dollars(session, &response);
-            if let Some(shadow) = shadow {
-                self.shadow_answered(shadow, turn, response.clone()).await;
-            }
             // If another request of the line arrived meanwhile, the report is not about the session's last window.
             let is_newest = session.view().history_len() == turn.matched.resent.len() as u64;
             // If the provider shortens the conversation, the report is about the shortened one.
-            if !turn.is_measured || !is_newest || turn.model.is_shortened {
+            if !is_newest || turn.model.is_shortened {
+                response.input = None;
+            }
+            let whole = self.admission.current.config.shadow.then(|| response.clone());
+            if !turn.is_measured {
                 response.input = None;
             }
             session.answered(response).await?;
@@ -294,19 +307,32 @@ impl Windows {
             if let Some((model, calibration)) = session.view().calibrations().find(|(named, _)| Some(*named) == model) {
                 self.admission.shared.lines.calibrations.learn(&turn.upstream, model, calibration);
             }
-            Ok(dollars)
+            Ok((dollars, whole))
         };
-        let dollars = self.with_open(&turn.matched.line, recorded).await?;
+        let (dollars, whole) = self.with_open(&turn.matched.line, recorded).await?;
+        if let Some(response) = whole {
+            self.shadow_answered(turn, response).await;
+        }
         turn.matched.answered(&answer);
         Ok(dollars)
     }
 
-    /// Records an answer in the shadow of its conversation.
-    async fn shadow_answered(&self, shadow: &mut Shadow, turn: &Turn, response: Response) {
+    /// Records an answer in the shadow of its conversation, in the background. The next request of the line waits for it.
+    async fn shadow_answered(&self, turn: &Turn, response: Response) {
+        let mut shadow = turn.matched.line.state.shadow.clone().lock_owned().await;
         let price = turn.model.name.as_deref().and_then(|model| Prices::builtin().find(model));
-        if let Ok(Some(more)) = shadow.answered(response, price).await {
-            self.admission.shared.shadows.add(self.admission.caller.tenant.as_ref(), more);
-        }
+        let (admission, name) = (self.admission.clone(), turn.name().clone());
+        spawn_blocking(move || {
+            let Some(shadow) = &mut *shadow else { return };
+            match Handle::current().block_on(shadow.answered(response, price)) {
+                Ok(Some(more)) => admission.shared.shadows.add(admission.caller.tenant.as_ref(), more),
+                Ok(None) => {}
+                Err(error) => {
+                    let what = format!("the shadow of {name} was not continued: {}", chained(&error));
+                    admission.shared.emit(&Event::failure(what));
+                }
+            }
+        });
     }
 
     /// Returns the session of a line, opened with the settings of the turn.
@@ -348,7 +374,7 @@ impl Windows {
         };
         let workspace = workspace(self.admission.caller.tenant.as_ref(), &line.name);
         let memory = Memory::open_in(self.store.clone(), name, workspace).await?;
-        Ok(Open { session, watch: Watch::new(memory), summarizer: summarizer.cloned(), shadow: None })
+        Ok(Open { session, watch: Watch::new(memory), summarizer: summarizer.cloned() })
     }
 
     /// Makes the window. The request is sent unchanged unless a limit was exceeded, now or before, or it has additions

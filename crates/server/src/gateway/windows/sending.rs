@@ -11,7 +11,7 @@ pub(crate) struct Sending {
     /// What is left out or shortened, if anything.
     pub(crate) cut: Option<Cut>,
     /// What would be sent, if the gateway only watches.
-    pub(super) shadow: Option<Shadowed>,
+    pub(crate) shadow: Option<Shadowed>,
     /// The compaction that this request caused, if any.
     pub(super) compacted: Option<Compacted>,
     /// Whether the provider's usage report can be compared with `tokens`.

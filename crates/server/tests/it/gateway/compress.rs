@@ -71,6 +71,7 @@ fn a_policy_can_be_chosen_and_mistakes_are_explained() {
         ("?policy=unknown", "{}", 400, "unknown"),
         ("?policy=/etc/passwd", "{}", 400, "passwd"),
         ("?polic=none", "{}", 400, "polic"),
+        ("?dialect=latin", "{}", 400, "latin"),
         ("", "{", 422, "JSON"),
         ("", "[1]", 422, "message"),
         ("", "{\"model\": \"m\"}", 422, "messages"),
@@ -104,5 +105,67 @@ fn litellm_gets_the_messages_of_the_window() {
     assert_eq!(&decided["structured_messages"], window);
     assert_eq!(parsed(&lab.post(GUARDRAIL, &[], &shown(&client, "response"))), json!({"action": "NONE"}));
     assert_eq!(parsed(&lab.post(GUARDRAIL, &[], &json!({"input_type": "request"}))), json!({"action": "NONE"}));
-    assert_eq!(lab.send("POST", GUARDRAIL, &[], "no").status, 422);
+    let broken = lab.send("POST", GUARDRAIL, &[], "no");
+    assert_eq!(parsed(&broken), json!({"action": "NONE"}), "LiteLLM sends what it has");
+    let metrics = lab.send("GET", "/metrics", &[], "").body;
+    for counted in ["lookback_compressed_total{cut=\"true\"} 2\n", "lookback_compressed_total{cut=\"false\"} 1\n"] {
+        assert!(metrics.contains(counted), "{metrics}");
+    }
+    let watching = Lab::configured_with("shadow = true\n[[upstream]]\nurl = \"UPSTREAM\"", at(1500));
+    assert_eq!(parsed(&watching.post(GUARDRAIL, &[], &shown(&client, "request"))), json!({"action": "NONE"}));
+}
+
+#[test]
+fn a_request_that_is_no_turn_stays_whole() {
+    let lab = Lab::new(Some(at(100)));
+    let mut client = Client::new(Dialect::OpenAiChat);
+    for turn in 0..20 {
+        client.messages.push(client.said(["user", "assistant"][turn % 2], "Tell me more about all of it."));
+    }
+    let whole = |client: &Client, more: Value, why: &str| {
+        let mut body = client.body();
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = parsed(&lab.post(PATH, &[], &body));
+        assert_eq!((&answer["body"], answer["report"]["passed"].as_str()), (&body, Some(why)));
+    };
+    let asked = |text: &str| {
+        let mut client = client.clone();
+        client.messages.push(client.said("user", text));
+        client
+    };
+    whole(&asked("Write a detailed summary of our conversation so far."), json!({}), "a compaction by the client");
+    whole(&asked("Go on."), json!({"tool_choice": "none"}), "a compaction by the client");
+    let titled = Client { tools: Vec::new(), ..asked("Go on.") };
+    whole(&titled, json!({"response_format": {"type": "json_object"}}), "a call beside the conversation");
+    let cut = parsed(&lab.post(PATH, &[], &asked("Go on.").body()));
+    assert!(cut["report"]["cut"].is_object(), "{cut}");
+}
+
+#[test]
+fn nothing_is_cut_for_a_tool_that_could_not_read_it() {
+    let lab = Lab::new(None);
+    let mut client = Client::new(Dialect::Gemini);
+    client.tools = vec!["read", "recall"];
+    for turn in 0..40 {
+        let text = format!("{turn}. {}", "Tell me more about all of it. ".repeat(300));
+        client.messages.push(client.said(["user", "assistant"][turn % 2], &text));
+    }
+    client.messages.push(client.said("user", "And?"));
+    let cut = |query: &str| {
+        let answer = parsed(&lab.post(&format!("{PATH}{query}"), &[], &client.body()));
+        answer["report"]["cut"].is_object()
+    };
+    assert!(!cut("?dialect=gemini"), "the model is unknown");
+    assert!(!cut("?dialect=gemini&model=gemini-2.5-pro"), "its context window is large");
+    assert!(cut("?dialect=gemini&policy=default"));
+    let claude = |betas: &[(&str, &str)]| {
+        let mut client = Client { model: "claude-sonnet-4-5", ..Client::new(Dialect::Anthropic) };
+        for turn in 0..41 {
+            let text = format!("{turn}. {}", "Tell me more about all of it. ".repeat(400));
+            client.messages.push(client.said(["user", "assistant"][turn % 2], &text));
+        }
+        parsed(&lab.post(PATH, betas, &client.body()))["report"]["cut"].is_object()
+    };
+    assert!(claude(&[]), "45 % of 200,000 tokens");
+    assert!(!claude(&[("anthropic-beta", "context-1m-2025-08-07")]), "45 % of a million tokens");
 }

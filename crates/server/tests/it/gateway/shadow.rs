@@ -51,15 +51,20 @@ fn the_savings_of_windows_that_were_not_sent_are_in_the_metrics() {
     let mut session = String::new();
     let mut client = Client { model: "gpt-4o", ..Client::new(Dialect::OpenAiChat) };
     talk(&lab, &mut client, |answer| answer.session().clone_into(&mut session));
-    let calls = figure("shadow_calls").unwrap();
-    assert!((37.0..=40.0).contains(&calls), "{calls}: all but the newest sixteenth");
+    // The newest simulation runs in the background.
+    let calls = (0..500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        figure("shadow_calls").filter(|calls| *calls >= 37.0)
+    });
+    let calls = calls.unwrap();
+    assert!(calls <= 40.0, "{calls}: all but the newest sixteenth");
     let everything = figure("shadow_dollars{sent=\"everything\"}").unwrap();
     let windows = figure("shadow_dollars{sent=\"windows\"}").unwrap();
     assert!(0.0 < windows && windows < everything * 0.8, "{windows} {everything}");
     assert_eq!(lab.texts(&session).len(), 80, "the log has the conversation as it was sent");
     let payoff: Value = serde_json::from_str(&lab.send("GET", "/lookback/v1/payoff", &[], "").body).unwrap();
     assert_eq!(payoff["shadow"], json!({"calls": calls, "everything": everything, "windows": windows}));
-    assert_eq!(payoff["held_out"]["calls"], 40.0, "they cost as much as without a gateway");
+    assert_eq!(payoff["held_out"]["calls"], 0.0, "there is nothing to compare with");
 }
 
 #[test]
@@ -77,4 +82,47 @@ fn a_gateway_that_only_watches_adds_nothing_and_tries_nothing_again() {
     let count = lab.stand_in.count();
     let refused = client.say(&lab, "And in short?");
     assert_eq!((refused.status, lab.stand_in.count()), (400, count + 1));
+    let mut unknown = Client::new(Dialect::Anthropic);
+    unknown.messages = client.messages.clone();
+    unknown.messages[0] = unknown.said("user", "Another beginning");
+    let refused = unknown.say(&lab, "Write a detailed summary of our conversation so far.");
+    assert_eq!((refused.status, lab.stand_in.count()), (400, count + 2), "a compaction of an unknown conversation");
+}
+
+#[test]
+fn a_switch_of_the_model_keeps_the_cuts_of_the_windows() {
+    let lab = Lab::configured_with(SHADOW, at(1500));
+    let mut client = Client { model: "gpt-4o", ..Client::new(Dialect::OpenAiChat) };
+    let mut compacted = 0;
+    talk(&lab, &mut client, |_| {});
+    for turn in 0..6 {
+        client.model = ["gpt-4.1", "gpt-4o"][turn % 2];
+        let answer = client.say(&lab, "And?");
+        let shadow = answer.header("x-lookback-shadow").unwrap();
+        assert!(shadow.contains("messages sent"), "{shadow}");
+        compacted += usize::from(shadow.contains("compacted"));
+    }
+    assert!(compacted <= 1, "{compacted} cuts in six short turns");
+}
+
+#[test]
+fn added_tools_count_for_the_windows_although_they_are_not_added() {
+    let config = |more: &str| format!("adds = [\"recall\"]\n{more}[[upstream]]\nurl = \"UPSTREAM\"");
+    let policy = || lookback_engine::policy::Policy::production();
+    let watching = Lab::configured_with(&config("shadow = true\n"), policy());
+    let cutting = Lab::configured_with(&config(""), policy());
+    let shortened = |lab: &Lab, header: &str| {
+        let mut client = Client::new(Dialect::OpenAiChat);
+        client.say(lab, "Hi");
+        client.messages.push(json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]}));
+        client
+            .messages
+            .push(client.result("c1", &(0..900).map(|line| format!("line {line} of {line}\n")).collect::<String>()));
+        let answer = lab.post(client.path(), &[], &client.body());
+        answer.header(header).map(str::to_owned)
+    };
+    let cut = shortened(&cutting, "x-lookback-cut").unwrap();
+    let shadow = shortened(&watching, "x-lookback-shadow").unwrap();
+    assert!(cut.contains("1 of them shortened") && shadow.contains(&cut), "{cut}; {shadow}");
 }
