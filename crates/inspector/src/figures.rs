@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lookback_engine::transcript::Millis;
+use lookback_replay::receipt::Paid;
 use lookback_replay::timeline::{Fate, RowKind, Timeline};
 
 /// The figures of a session.
@@ -21,6 +22,9 @@ pub struct Figures {
     pub cost: f64,
     /// The cost of the input without a window, in US dollars.
     pub cost_without_window: f64,
+    /// The calls whose cost the provider reported.
+    #[doc(hidden)]
+    pub paid: Paid,
     /// The number of compactions.
     pub compactions: u64,
     /// The number of calls that do not extend the previous call.
@@ -59,6 +63,7 @@ impl Figures {
             cache_read_tokens: total.cache_read_tokens,
             cost: total.cost,
             cost_without_window: total.cost_without_window,
+            paid: total.paid,
             compactions: total.compactions,
             prefix_breaks: total.prefix_breaks,
             ..Figures::default()
@@ -89,6 +94,7 @@ impl Figures {
         self.cache_read_tokens += other.cache_read_tokens;
         self.cost += other.cost;
         self.cost_without_window += other.cost_without_window;
+        self.paid = self.paid + other.paid;
         self.compactions += other.compactions;
         self.prefix_breaks += other.prefix_breaks;
         self.repairs += other.repairs;

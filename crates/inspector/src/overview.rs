@@ -204,6 +204,7 @@ impl Overview {
                 header {
                     h1 { "Sessions" }
                     p { (number(self.count as u64)) " in " code { (visible(&self.place)) } "." }
+                    @if total.paid.calls > 0 { p { (total.paid) } }
                     @if !self.is_all {
                         p.note { "Figures are still being read. Load the page again for all of them." }
                     }

@@ -48,6 +48,7 @@ fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String
                 @if timeline.since > 0 {
                     p.note { "Calls before entry " (timeline.since) " are not known, because contents were erased." }
                 }
+                @if total.paid.calls > 0 { p { (total.paid) } }
                 @if contents == Contents::Masked { p.note { "Contents are left out of this page." } }
                 dl.numbers {
                     div { dt { "cost of the input" } dd { (money(total.cost)) } }

@@ -24,8 +24,8 @@ pub(crate) struct Ledger<'a> {
     calls: Vec<CallReceipt>,
     /// The newest call, as simulated.
     newest: Option<Simulated>,
-    /// The tokens that were reported for the next call.
-    reported: Option<u64>,
+    /// What was reported for the next call.
+    reported: Option<Reported>,
     /// The events since the previous call.
     since: Since,
     /// The newest time of a message.
@@ -36,6 +36,13 @@ pub(crate) struct Ledger<'a> {
     brought: usize,
     /// The first entry of the receipt.
     began: Position,
+}
+
+/// The input tokens of a call that the provider reported, and those of them from its cache, if it reported them.
+#[derive(Clone, Copy)]
+struct Reported {
+    input: u64,
+    cached: Option<u64>,
 }
 
 /// A call before its correction.
@@ -211,6 +218,7 @@ impl<'a> Ledger<'a> {
             prefix_break: with.breaks.then(|| since.reason()),
             cold: with.cold,
             reported: false,
+            paid: None,
         });
         self.newest = Some(Simulated { with, without });
         if let Some(reported) = self.reported.take() {
@@ -224,20 +232,27 @@ impl<'a> Ledger<'a> {
     fn correct(&mut self, usage: &UsageReport) {
         let is_open = self.calls.last().is_some_and(|call| !call.reported);
         let is_newest = self.newest.is_some_and(|newest| newest.with.sent() == usage.estimated);
+        let reported = Reported { input: usage.reported, cached: usage.cached };
         if is_open && (is_newest || !self.since.messages) {
-            self.correct_newest(usage.reported);
+            self.correct_newest(reported);
         } else {
-            self.reported = Some(usage.reported).filter(|reported| *reported > 0);
+            self.reported = Some(reported).filter(|reported| reported.input > 0);
         }
     }
 
-    fn correct_newest(&mut self, reported: u64) {
+    fn correct_newest(&mut self, Reported { input: reported, cached }: Reported) {
         let (Some(call), Some(Simulated { with, without })) = (self.calls.last_mut(), self.newest) else { return };
         let counted = with.sent();
         if reported > 0 && counted > 0 {
             let corrected = |charge: Charge| charge.corrected(reported, counted, self.price);
             call.charge(corrected(with), corrected(without));
             call.reported = true;
+            // Reports do not reach the log with the tokens that were written to the cache.
+            call.paid = cached.map(|read| {
+                let rest = reported.saturating_sub(read);
+                let (written, uncached) = if with.written > 0 { (rest, 0) } else { (0, rest) };
+                self.price.cost(read.min(reported), written, uncached)
+            });
         }
     }
 }

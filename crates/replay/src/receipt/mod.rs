@@ -18,12 +18,15 @@
 mod history;
 mod ledger;
 mod load;
+mod paid;
 
 use lookback_engine::plan::Occasion;
 use lookback_engine::transcript::Position;
 use serde::Serialize;
 
 pub(crate) use self::ledger::Ledger;
+#[doc(hidden)]
+pub use self::paid::{Estimate, Paid};
 use crate::cache::Charge;
 
 /// The calls of a session, and their cost.
@@ -75,6 +78,9 @@ pub struct CallReceipt {
     pub cold: bool,
     /// Whether the provider reported the tokens that were sent.
     pub reported: bool,
+    /// The cost of the input by the provider's report, if it also says how much came from the cache.
+    #[serde(skip)]
+    pub(crate) paid: Option<f64>,
 }
 
 /// The reason why a request does not extend the previous one.
@@ -133,6 +139,10 @@ pub struct ReceiptTotal {
     pub prefix_breaks: u64,
     /// Calls whose tokens the provider reported.
     pub reported_calls: u64,
+    /// The cost of the calls whose cost the provider reported.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub paid: Paid,
 }
 
 impl CallReceipt {
@@ -173,5 +183,8 @@ impl ReceiptTotal {
         self.compactions += u64::from(call.compacted);
         self.prefix_breaks += u64::from(call.prefix_break.is_some());
         self.reported_calls += u64::from(call.reported);
+        if let Some(paid) = call.paid {
+            self.paid = self.paid + Paid::call(paid, call.cost, call.cost_without_window);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use futures_lite::future::block_on;
 use lookback_engine::plan::Occasion;
 use lookback_replay::receipt::Receipt;
-use lookback_replay::receipt::{CallReceipt, PrefixBreak, ReceiptTotal};
+use lookback_replay::receipt::{CallReceipt, Paid, PrefixBreak, ReceiptTotal};
 use serde::Serialize;
 
 use crate::args::StoreArg;
@@ -19,7 +19,7 @@ pub(super) fn run(name: &str, prices: &str, place: &StoreArg, json: bool) -> Res
     let receipt = block_on(Receipt::load(&*store, &log, &*settings.counter, &price))?;
     if json {
         receipt.calls.iter().try_for_each(output::json_line)?;
-        return output::json_line(&Total { total: &receipt.total, saved: receipt.total.saved() });
+        return output::json_line(&Total::new(&receipt.total));
     }
     if receipt.calls.is_empty() {
         output::message("no model calls: a call is assumed before each assistant message, except one that comes first");
@@ -27,6 +27,9 @@ pub(super) fn run(name: &str, prices: &str, place: &StoreArg, json: bool) -> Res
     }
     output::rows(&table(&receipt))?;
     output::line(&total(&receipt.total))?;
+    if receipt.total.paid.calls > 0 {
+        output::line(&receipt.total.paid.to_string())?;
+    }
     let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
     output::line(&format!("Input at the prices `{name}` of {date} ({source})."))?;
     output::message(&format!("\n{LEGEND}"));
@@ -42,6 +45,27 @@ struct Total<'a> {
     #[serde(flatten)]
     total: &'a ReceiptTotal,
     saved: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paid: Option<PaidLine>,
+}
+
+/// The cost that the provider reported, and the estimated cost of sending everything.
+#[derive(Serialize)]
+struct PaidLine {
+    calls: u64,
+    cost: f64,
+    everything: Option<f64>,
+    error: Option<f64>,
+}
+
+impl Total<'_> {
+    fn new(total: &ReceiptTotal) -> Total<'_> {
+        let Paid { calls, cost, .. } = total.paid;
+        let everything = total.paid.everything();
+        let error = everything.and_then(|estimate| estimate.error);
+        let line = PaidLine { calls, cost, everything: everything.map(|estimate| estimate.cost), error };
+        Total { total, saved: total.saved(), paid: (calls > 0).then_some(line) }
+    }
 }
 
 const LEGEND: &str = "\

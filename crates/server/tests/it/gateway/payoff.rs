@@ -61,6 +61,35 @@ fn what_both_kinds_of_sessions_cost_is_told_as_the_provider_reported_it() {
     assert!(windowed > 0.0 && held_out > 0.0, "{windowed} {held_out}");
 }
 
+/// Returns the cost of the input of all calls, by the stand-in's reports.
+fn input_cost(lab: &Lab) -> f64 {
+    let (usage, price) = (lab.stand_in.report().usage, Prices::builtin().find("gpt-4o").unwrap());
+    ((usage.input - usage.cached) as f64 + usage.cached as f64 * price.read) * price.input / 1e6
+}
+
+#[test]
+fn what_was_paid_is_what_was_reported_and_everything_costs_about_what_is_estimated() {
+    let (cutting, whole) = (Lab::new(Some(at(4000))), Lab::new(Some(super::calls::unlimited())));
+    let mut session = String::new();
+    for lab in [&whole, &cutting] {
+        let mut client = Client { model: "gpt-4o", ..Client::new(Dialect::OpenAiChat) };
+        for turn in 0..60 {
+            let answer = client.say(lab, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(40)));
+            answer.session().clone_into(&mut session);
+        }
+    }
+    let (name, price) = (session.parse().unwrap(), Prices::builtin().find("gpt-4o").unwrap());
+    let counter = Settings::for_model(Dialect::OpenAiChat, "gpt-4o").counter;
+    let receipt = lookback_replay::receipt::Receipt::load(&*cutting.store, &name, &*counter, price);
+    let paid = futures_lite::future::block_on(receipt).unwrap().total.paid;
+    assert_eq!(paid.calls, 60);
+    assert!((paid.cost - input_cost(&cutting)).abs() < paid.cost * 1e-9, "{paid}");
+    let everything = paid.everything().unwrap();
+    let (error, actual) = (everything.error.unwrap(), input_cost(&whole));
+    assert!(actual > 1.5 * paid.cost, "windows save: {paid}");
+    assert!((everything.cost - actual).abs() < (2.0 * error).max(actual * 0.05), "{paid} {actual}");
+}
+
 #[test]
 fn whether_windows_pay_is_told_once_it_is_clear() {
     let lab = Lab::configured_with("holdout = 0.5\n[[upstream]]\nurl = \"UPSTREAM\"", at(400));

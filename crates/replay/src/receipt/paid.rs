@@ -1,0 +1,133 @@
+//! The cost that providers reported, and an estimate of the cost of sending everything.
+
+use std::fmt;
+use std::ops::Add;
+
+use crate::prices::money;
+
+/// The calls with reported usage: their cost by the report, and their simulated costs with a window and without.
+///
+/// Its `Display` text is a sentence for people.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[doc(hidden)]
+pub struct Paid {
+    /// The number of these calls.
+    pub calls: u64,
+    /// The cost of their input, in US dollars.
+    pub cost: f64,
+    simulated: f64,
+    without_window: f64,
+    cost_squared: f64,
+    simulated_squared: f64,
+    cost_by_simulated: f64,
+}
+
+/// An estimated cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[doc(hidden)]
+pub struct Estimate {
+    /// In US dollars.
+    pub cost: f64,
+    /// Twice its standard error: in 95 of 100 cases, the cost is nearer than this. `None` if that is unknown.
+    pub error: Option<f64>,
+}
+
+impl Paid {
+    /// Creates the figures of one call: its reported cost, and its simulated costs.
+    pub(super) fn call(cost: f64, simulated: f64, without_window: f64) -> Paid {
+        Paid {
+            calls: 1,
+            cost,
+            simulated,
+            without_window,
+            cost_squared: cost * cost,
+            simulated_squared: simulated * simulated,
+            cost_by_simulated: cost * simulated,
+        }
+    }
+
+    /// Estimates the cost of these calls if each had sent everything: the simulated cost, multiplied by the ratio of the
+    /// reported to the simulated cost of what was sent. The error is that of a ratio estimate over calls.
+    ///
+    /// Returns `None` if nothing was reported, or if nothing has left a window, so that nothing needs to be estimated.
+    pub fn everything(&self) -> Option<Estimate> {
+        #[allow(clippy::cast_precision_loss, reason = "a count of calls")]
+        let n = self.calls as f64;
+        let is_cut = (self.without_window - self.simulated).abs() > self.simulated * 1e-9;
+        if self.calls == 0 || self.simulated <= 0.0 || !is_cut {
+            return None;
+        }
+        let ratio = self.cost / self.simulated;
+        let residuals =
+            self.cost_squared - 2.0 * ratio * self.cost_by_simulated + ratio * ratio * self.simulated_squared;
+        let deviation = (residuals.max(0.0) / (n - 1.0)).sqrt();
+        let error = 2.0 * deviation * n.sqrt() / self.simulated * self.without_window;
+        Some(Estimate { cost: ratio * self.without_window, error: error.is_finite().then_some(error) })
+    }
+}
+
+impl Add for Paid {
+    type Output = Paid;
+
+    fn add(self, other: Paid) -> Paid {
+        Paid {
+            calls: self.calls + other.calls,
+            cost: self.cost + other.cost,
+            simulated: self.simulated + other.simulated,
+            without_window: self.without_window + other.without_window,
+            cost_squared: self.cost_squared + other.cost_squared,
+            simulated_squared: self.simulated_squared + other.simulated_squared,
+            cost_by_simulated: self.cost_by_simulated + other.cost_by_simulated,
+        }
+    }
+}
+
+impl fmt::Display for Paid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let calls = if self.calls == 1 { "call" } else { "calls" };
+        write!(
+            f,
+            "Paid {} for the input of {} {calls}, by the provider's reports at these prices",
+            money(self.cost),
+            self.calls
+        )?;
+        match self.everything() {
+            None => f.write_str("."),
+            Some(Estimate { cost, error: None }) => {
+                write!(f, "; everything would have cost about {} (simulated).", money(cost))
+            }
+            Some(Estimate { cost, error: Some(error) }) => {
+                write!(f, "; everything would have cost about {} ± {} (simulated).", money(cost), money(error))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_follows_the_ratio_of_reported_to_simulated_costs() {
+        let calls = [(0.011, 0.01, 0.02), (0.019, 0.02, 0.05), (0.033, 0.03, 0.09)];
+        let paid = calls.map(|(cost, with, without)| Paid::call(cost, with, without)).into_iter().reduce(Paid::add);
+        let estimate = paid.unwrap().everything().unwrap();
+        let ratio = 0.063 / 0.06;
+        let residuals: f64 = calls.iter().map(|(cost, with, _)| (cost - ratio * with).powi(2)).sum();
+        let error = 2.0 * (residuals / 2.0).sqrt() * 3_f64.sqrt() / 0.06 * 0.16;
+        assert!((estimate.cost - ratio * 0.16).abs() < 1e-12, "{estimate:?}");
+        assert!((estimate.error.unwrap() - error).abs() < 1e-12, "{estimate:?} {error}");
+    }
+
+    #[test]
+    fn nothing_is_estimated_where_nothing_was_measured_or_cut() {
+        assert_eq!(Paid::default().everything(), None);
+        assert_eq!(Paid::call(0.01, 0.02, 0.02).everything(), None);
+        assert_eq!(Paid::call(0.01, 0.02, 0.04).everything(), Some(Estimate { cost: 0.02, error: None }));
+        assert_eq!(
+            Paid::call(0.01, 0.02, 0.04).to_string(),
+            "Paid $0.0100 for the input of 1 call, by the provider's reports at these prices; everything would have cost about $0.0200 \
+             (simulated)."
+        );
+    }
+}
