@@ -37,10 +37,11 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
         let place = store_of(&args, &config)?;
         store::check(&place)?;
         output::line(&format!(
-            "the configuration is valid: {}, {}, sessions in {place}, listens on {}",
+            "the configuration is valid: {}, {}, sessions in {place}, listens on {}{}",
             count(config.upstreams.len(), "upstream"),
             count(config.keys.len(), "key"),
             listen(&config),
+            if config.shadow { ", sends everything as it comes" } else { "" },
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -91,8 +92,8 @@ impl<'a> File<'a> {
             config.upstreams = parsed.collect::<Result<_, _>>().map_err(Failure::Upstream)?;
         }
         config.listen = args.listen.or(config.listen);
-        config.holdout = args.holdout.unwrap_or(if args.shadow { 0.0 } else { config.holdout });
-        config.shadow = args.shadow || config.shadow && args.holdout.is_none();
+        config.holdout = args.holdout.unwrap_or(config.holdout);
+        config.shadow |= args.shadow;
         if !args.add.is_empty() {
             config.adds = args.add.clone();
         }

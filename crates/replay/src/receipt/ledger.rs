@@ -146,7 +146,8 @@ impl<'a> Ledger<'a> {
     /// Returns whether the next message answers a call.
     pub(crate) fn is_answer(&self, arrival: &Arrival) -> bool {
         let is_models = arrival.message.role() == Role::Assistant && self.view.history_len() > 0;
-        is_models && !(self.has_answers && self.is_brought(arrival))
+        // Where Lookback receives answers itself, others are changed or brought by the client.
+        is_models && !(self.has_answers && arrival.origin == Origin::Client)
     }
 
     /// Returns whether the next message came with the message before it, so that no call was made between them.

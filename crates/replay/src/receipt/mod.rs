@@ -4,8 +4,8 @@
 //! sent. To make one, see [`Receipt::for_session`] and [`Receipt::load`].
 //!
 //! The receipt assumes a call before each assistant message of every branch, unless it is the first message. If Lookback
-//! received answers itself, as a gateway does, other answers that came together with the message before them are a
-//! history that the client brought: they are no calls, and the provider's cache has them. The cache is
+//! received answers itself, as a gateway does, others are no calls: the client has changed them, or has brought them with
+//! its history, and the provider's cache has them. The cache is
 //! [simulated](crate::cache), with the arrival times of the answers.
 //!
 //! *Without a window*, a call sends the whole history of its branch, with a separate cache. Tool results that were

@@ -84,20 +84,29 @@ fn rules(policy: &Policy, window: Option<u64>, price: Option<&Price>) -> Vec<Str
         let after = cold.after.map_or_else(String::new, |seconds| format!(", which takes {} seconds", number(seconds)));
         rules.extend(sizes(&cold.limits, &cold.target).map(|(at, to)| {
             format!(
-                "If the provider's cache has expired{after}, it is cut at {at}, to {to}, because the provider reads all of \
-                 it anew anyway."
+                "If the provider's cache has expired{after}, a conversation is cut at {at}, to {to}, because the provider \
+                 reads all of it anew anyway."
             )
         }));
     }
     if let Some(payback) = payback {
         rules.extend(sizes(&payback.limits, target).map(|(at, to)| {
-            format!("From {at} on, it is cut to {to} once its calls have cost as much extra as a cut.")
+            format!("From {at} on, a conversation is cut to {to} once its calls have cost as much extra as a cut.")
         }));
     }
     if rules.is_empty() {
         return vec!["Nothing is cut.".to_owned()];
     }
     rules.extend(stages(&policy.stages));
+    if policy.keep.people > 0 {
+        rules.push(format!(
+            "People's words stay, in up to {} tokens. If there are more, the longest keep their beginnings, ends and rules.",
+            number(policy.keep.people)
+        ));
+    }
+    if let Some(index) = &policy.index {
+        rules.push(format!("Names that have left are listed, in up to {} tokens.", number(index.budget)));
+    }
     rules
 }
 

@@ -101,7 +101,7 @@ impl Metrics {
             }
         }
         if let Some(Simulated { calls, everything, windows }) = shadows {
-            let help = "Calls that were sent as they came, and whose cost was simulated.";
+            let help = "Calls that were sent as they came, without the newest sixteenth of a conversation.";
             let _ = writeln!(out, "# HELP lookback_shadow_calls {help}\n# TYPE lookback_shadow_calls gauge");
             let _ = writeln!(out, "lookback_shadow_calls {calls}");
             let help = "Their simulated cost with their answers, as they were sent and with windows.";

@@ -183,7 +183,7 @@ impl fmt::Display for Shadowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} tokens", self.window)?;
         self.cut.map_or(Ok(()), |cut| write!(f, ", {cut}"))?;
-        self.compacted.map_or(Ok(()), |compacted| write!(f, "; compacted {compacted}"))
+        self.compacted.map_or(Ok(()), |compacted| write!(f, " (would compact {compacted})"))
     }
 }
 

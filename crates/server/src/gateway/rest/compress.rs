@@ -37,7 +37,8 @@ static AT_ONCE: LazyLock<Semaphore> =
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Chosen {
-    /// The policy: a preset with settings, such as `default` or `tokens:max_tokens=32000`. The default is that of the
+    /// The policy: a preset with settings, such as `default` or
+    /// `tokens:max_tokens=32000,target_tokens=16000`. The default is that of the
     /// gateway.
     policy: Option<String>,
     /// The format of the request, such as `gemini`. By default, it is recognized by the body.

@@ -144,7 +144,8 @@ impl Windows {
             if is_held {
                 // If the session was cut before it was held out, its window differs from the request.
                 let is_measured = !session.view().is_cut() && !is_shortened(session.view());
-                let tokens = session.window().await?.tokens();
+                let window = session.window().await?.tokens();
+                let tokens = is_measured.then_some(window);
                 return Ok(Sending { body: None, tokens, cut: None, shadow: None, compacted: None, is_measured });
             }
             // If the last message is the model's, the model continues it, so no note can follow.
@@ -408,7 +409,7 @@ impl Windows {
             None
         };
         let compacted = window.entries().iter().rev().find_map(Compacted::from_entry);
-        Ok(Sending { body, tokens, cut, shadow: None, compacted, is_measured: true })
+        Ok(Sending { body, tokens: Some(tokens), cut, shadow: None, compacted, is_measured: true })
     }
 }
 

@@ -7,7 +7,8 @@ use crate::gateway::report::note::{Compacted, Cut, Note, Shadowed};
 pub(crate) struct Sending {
     /// The body. `None` if the request is sent unchanged.
     pub(crate) body: Option<String>,
-    pub(crate) tokens: u64,
+    /// The tokens of the request. `None` if they are unknown.
+    pub(crate) tokens: Option<u64>,
     /// What is left out or shortened, if anything.
     pub(crate) cut: Option<Cut>,
     /// What would be sent, if the gateway only watches.
@@ -28,7 +29,7 @@ impl Sending {
     /// Records in a note and in a turn what is sent.
     pub(crate) fn describe(&self, note: &mut Note, turn: &mut Turn) {
         turn.is_measured = self.is_measured;
-        (note.window, note.cut, note.shadow) = (Some(self.tokens), self.cut, self.shadow.map(Box::new));
+        (note.window, note.cut, note.shadow) = (self.tokens, self.cut, self.shadow.map(Box::new));
         note.compacted = self.compacted.or(note.compacted);
     }
 }

@@ -91,6 +91,25 @@ fn what_was_paid_is_what_was_reported_and_everything_costs_about_what_is_estimat
 }
 
 #[test]
+fn an_answer_that_the_client_changes_is_no_second_call() {
+    let lab = Lab::new(None);
+    let mut client = Client { model: "gpt-4o", ..Client::new(Dialect::OpenAiChat) };
+    let mut session = String::new();
+    for turn in 0..6 {
+        let answer = client.say(&lab, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(20)));
+        answer.session().clone_into(&mut session);
+        let last = client.messages.len() - 1;
+        let id = format!("c{turn}");
+        let call = json!({"id": id, "type": "function", "function": {"name": "read", "arguments": "{}"}});
+        client.messages[last]["tool_calls"] = json!([call]);
+        client.messages.push(client.result(&id, "Done."));
+    }
+    let path = format!("/lookback/v1/sessions/{}/calls", session.replace('/', "%2F"));
+    let calls: Value = serde_json::from_str(&lab.send("GET", &path, &[], "").body).unwrap();
+    assert_eq!(calls["total"]["calls"], lab.stand_in.count(), "{calls}");
+}
+
+#[test]
 fn whether_windows_pay_is_told_once_it_is_clear() {
     let lab = Lab::configured_with("holdout = 0.5\n[[upstream]]\nurl = \"UPSTREAM\"", at(400));
     let verdict = |per: &str| {

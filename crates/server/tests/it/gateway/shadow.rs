@@ -23,7 +23,7 @@ fn a_gateway_that_only_watches_sends_everything_and_reports_the_windows_of_one_t
         talk(&watching, &mut client(), |answer| {
             assert_eq!((answer.header("x-lookback-cut"), answer.header("x-lookback-compacted")), (None, None));
             let shadow = answer.header("x-lookback-shadow").unwrap();
-            let (window, compacted) = shadow.split_once("; ").unzip();
+            let (window, compacted) = shadow.split_once(" (would compact ").unzip();
             let cut = window.unwrap_or(shadow).split_once(" tokens, ").map(|(_, cut)| cut.to_owned());
             reported.push((cut, compacted.is_some()));
         });
@@ -90,6 +90,19 @@ fn a_gateway_that_only_watches_adds_nothing_and_tries_nothing_again() {
 }
 
 #[test]
+fn the_size_of_a_conversation_that_was_cut_before_is_unknown() {
+    let cutting = Lab::new(Some(at(1500)));
+    let mut client = Client::new(Dialect::OpenAiChat);
+    talk(&cutting, &mut client, |_| {});
+    let watching = cutting.restarted(SHADOW);
+    let answer = client.say(&watching, "And?");
+    assert_eq!((answer.status, answer.header("x-lookback-window")), (200, None));
+    let sent = watching.stand_in.last().unwrap().body.to_vec();
+    let sent = lookback_wire::dialect::Request::decode(sent, Some(Dialect::OpenAiChat)).unwrap();
+    assert_eq!(sent.messages().len(), 81, "everything is sent");
+}
+
+#[test]
 fn a_switch_of_the_model_keeps_the_cuts_of_the_windows() {
     let lab = Lab::configured_with(SHADOW, at(1500));
     let mut client = Client { model: "gpt-4o", ..Client::new(Dialect::OpenAiChat) };
@@ -100,7 +113,7 @@ fn a_switch_of_the_model_keeps_the_cuts_of_the_windows() {
         let answer = client.say(&lab, "And?");
         let shadow = answer.header("x-lookback-shadow").unwrap();
         assert!(shadow.contains("messages sent"), "{shadow}");
-        compacted += usize::from(shadow.contains("compacted"));
+        compacted += usize::from(shadow.contains("would compact"));
     }
     assert!(compacted <= 1, "{compacted} cuts in six short turns");
 }
