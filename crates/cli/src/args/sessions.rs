@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Subcommand};
 use lookback_engine::transcript::{Millis, Position};
 
-use super::{DialectArg, PricesArg, StoreArg, WithinArgs, place};
+use super::{DialectArg, StoreArg, WithinArgs, place};
+
+/// The default of `--prices`.
+const OF_MODEL: &str = "[default: those of the session's model, if it is known, or else anthropic-5m]";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
@@ -76,8 +79,14 @@ Examples:
     Calls {
         /// The session
         name: String,
-        #[command(flatten)]
-        prices: PricesArg,
+        #[arg(
+            id = "prices",
+            long,
+            value_name = "NAME",
+            help = format!("{} {}", super::PRICES_HELP, OF_MODEL),
+            long_help = format!("{}\n\n{}", super::PRICES_LONG, OF_MODEL)
+        )]
+        prices: Option<String>,
         #[command(flatten)]
         store: StoreArg,
         /// Print a JSON line for each call, and then one with the totals

@@ -41,7 +41,7 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
             window::run(&name, call, explain, json, &store)?;
         }
         SessionsCommand::Diff { name, before, after, store, json } => diff::run(&name, before, after, &store, json)?,
-        SessionsCommand::Calls { name, prices, store, json } => calls::run(&name, &prices.name, &store, json)?,
+        SessionsCommand::Calls { name, prices, store, json } => calls::run(&name, prices.as_deref(), &store, json)?,
         SessionsCommand::Export { name, html: Some(file), no_contents, prices, store, .. } => {
             page(&name, &file, !no_contents, &prices, &store)?;
         }

@@ -1,12 +1,31 @@
 //! Reading the receipt of a session from its log.
 
+use lookback_engine::transcript::Entry;
 use lookback_tokens::TokenCounter;
 
 use super::{Ledger, Receipt};
-use crate::prices::Price;
+use crate::prices::{Price, Prices};
 use lookback_session::Session;
 use lookback_session::adapter::{Step, walk};
 use lookback_store::{LogName, Store, StoreError};
+
+impl Price {
+    /// Returns the built-in price of the newest model in a log that a provider has reported usage of, if it is known.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    #[doc(hidden)]
+    pub async fn for_log(store: &dyn Store, log: &LogName) -> Result<Option<&'static Price>, StoreError> {
+        let mut price = None;
+        walk(store, log, &mut |step| {
+            if let Step::Read(_, Entry::Usage(usage)) = step {
+                price = Prices::builtin().find(&usage.model).or(price);
+            }
+        })
+        .await?;
+        Ok(price)
+    }
+}
 
 impl Receipt {
     /// Computes the receipt of a session, which need not be open. It reads the whole log, page by page.

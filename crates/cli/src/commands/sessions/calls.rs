@@ -2,6 +2,7 @@
 
 use futures_lite::future::block_on;
 use lookback_engine::plan::Occasion;
+use lookback_replay::prices::Price;
 use lookback_replay::receipt::Receipt;
 use lookback_replay::receipt::{CallReceipt, Paid, PrefixBreak, ReceiptTotal};
 use serde::Serialize;
@@ -10,10 +11,17 @@ use crate::args::StoreArg;
 use crate::failure::Failure;
 use crate::{input, output};
 
-pub(super) fn run(name: &str, prices: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
-    let price = input::price(prices)?;
+pub(super) fn run(name: &str, prices: Option<&str>, place: &StoreArg, json: bool) -> Result<(), Failure> {
+    let named = prices.map(input::price).transpose()?;
     let store = super::open(place)?;
     let log = super::log(&*store, name, place)?;
+    let price = match named {
+        Some(price) => price,
+        None => match block_on(Price::for_log(&*store, &log))? {
+            Some(price) => price.clone(),
+            None => input::price("anthropic-5m")?,
+        },
+    };
     // The same counter as that of a replay without --model.
     let settings = input::settings(None);
     let receipt = block_on(Receipt::load(&*store, &log, &*settings.counter, &price))?;

@@ -8,7 +8,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
 use lookback_engine::Settings;
-use lookback_replay::prices::Prices;
+use lookback_replay::prices::{Price, Prices};
 use lookback_replay::receipt::Receipt;
 use lookback_replay::receipt::{CallReceipt, ReceiptTotal};
 use lookback_session::Session;
@@ -163,8 +163,8 @@ pub(super) struct Total {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Priced {
-    /// The name of the prices, such as `anthropic-5m` or a model's.
-    #[param(default = "anthropic-5m")]
+    /// The name of the prices, such as `anthropic-5m` or a model's. By default, they are those of the session's model, if
+    /// it is known, or else `anthropic-5m`.
     prices: Option<String>,
 }
 
@@ -239,8 +239,11 @@ pub(super) async fn calls(
 ) -> Result<Json<Calls>, Fault> {
     let (Path(named), Query(Priced { prices })) = (named?, priced?);
     let (store, name) = existing(&admission, &named.session).await?;
-    let prices = prices.as_deref().unwrap_or(PRICES);
-    let price = Prices::builtin().find(prices).ok_or_else(|| Fault::missing("such prices"))?;
+    let price = match &prices {
+        Some(named) => Prices::builtin().find(named),
+        None => Price::for_log(&*store, &name).await?.or_else(|| Prices::builtin().find(PRICES)),
+    };
+    let price = price.ok_or_else(|| Fault::missing("such prices"))?;
     // The same counter as that of a replay without a model.
     let counter = Settings::for_model(Dialect::default(), "gpt-4o").counter;
     let receipt = Receipt::load(&*store, &name, &*counter, price).await?;

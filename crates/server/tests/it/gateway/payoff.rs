@@ -81,7 +81,12 @@ fn what_was_paid_is_what_was_reported_and_everything_costs_about_what_is_estimat
     let (name, price) = (session.parse().unwrap(), Prices::builtin().find("gpt-4o").unwrap());
     let counter = Settings::for_model(Dialect::OpenAiChat, "gpt-4o").counter;
     let receipt = lookback_replay::receipt::Receipt::load(&*cutting.store, &name, &*counter, price);
-    let paid = futures_lite::future::block_on(receipt).unwrap().total.paid;
+    let total = futures_lite::future::block_on(receipt).unwrap().total;
+    let calls = cutting.send("GET", &format!("/lookback/v1/sessions/{}/calls", session.replace('/', "%2F")), &[], "");
+    let told: Value = serde_json::from_str(&calls.body).unwrap();
+    let cost = told["total"]["cost"].as_f64().unwrap();
+    assert!((cost - total.cost).abs() < cost * 1e-9, "at the prices of the session's model: {cost} {}", total.cost);
+    let paid = total.paid;
     assert_eq!(paid.calls, 60);
     assert!((paid.cost - input_cost(&cutting)).abs() < paid.cost * 1e-9, "{paid}");
     let everything = paid.everything().unwrap();
