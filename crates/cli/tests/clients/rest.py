@@ -18,6 +18,11 @@ values = ["chat"]
 [[operations]]
 include-name = "DELETE /lookback/v1/sessions/{session}"
 parameters = { "path.session" = "gone" }
+# A schema cannot say which bodies are requests of a provider, and LiteLLM gets an answer to anything.
+[[operations]]
+include-tag = "windows"
+checks.positive_data_acceptance.enabled = false
+checks.negative_data_rejection.enabled = false
 """
 
 
