@@ -43,6 +43,7 @@ mod known;
 mod numbers;
 mod overview;
 mod page;
+mod paid;
 mod pairs;
 mod picture;
 mod requests;
@@ -63,6 +64,8 @@ pub use fragments::forms;
 pub use known::{Ended, KnownFact};
 #[doc(hidden)]
 pub use overview::{Found, Listed, Overview, Sort};
+#[doc(hidden)]
+pub use paid::paid;
 #[doc(hidden)]
 pub use pairs::Pairs;
 #[doc(hidden)]

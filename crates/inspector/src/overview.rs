@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use crate::figures::{Day, Figures};
 use crate::numbers::{percent, short, time};
 use crate::page::page;
+use crate::paid::paid;
 use crate::text::{encoded, visible};
 
 /// The sessions of a store, and how to list them.
@@ -204,7 +205,7 @@ impl Overview {
                 header {
                     h1 { "Sessions" }
                     p { (number(self.count as u64)) " in " code { (visible(&self.place)) } "." }
-                    @if total.paid.calls > 0 { p { (total.paid) } }
+                    @if let Some(paid) = paid(&total.paid) { p { (paid) } }
                     @if !self.is_all {
                         p.note { "Figures are still being read. Load the page again for all of them." }
                     }

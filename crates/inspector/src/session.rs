@@ -8,6 +8,7 @@ use crate::calls::Calls;
 use crate::fragments::{self, Fragments};
 use crate::numbers::percent;
 use crate::page::page;
+use crate::paid::paid;
 use crate::story::{Contents, Parts, Story};
 use crate::text::visible;
 use crate::{alternatives, calls, data, edit, facts, picture, rows};
@@ -48,7 +49,7 @@ fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String
                 @if timeline.since > 0 {
                     p.note { "Calls before entry " (timeline.since) " are not known, because contents were erased." }
                 }
-                @if total.paid.calls > 0 { p { (total.paid) } }
+                @if let Some(paid) = paid(&total.paid) { p { (paid) } }
                 @if contents == Contents::Masked { p.note { "Contents are left out of this page." } }
                 dl.numbers {
                     div { dt { "cost of the input" } dd { (money(total.cost)) } }

@@ -145,7 +145,7 @@ fn dialect_of(path: &str) -> Option<Dialect> {
         "completions" => Some(Dialect::OpenAiChat),
         "responses" => Some(Dialect::OpenAiResponses),
         "messages" => Some(Dialect::Anthropic),
-        last if last.ends_with("awPredict") => Some(Dialect::Anthropic),
+        last if last.to_lowercase().ends_with("rawpredict") => Some(Dialect::Anthropic),
         last => last.to_lowercase().ends_with("generatecontent").then_some(Dialect::Gemini),
     }
 }

@@ -1,5 +1,7 @@
 //! `lookback serve`: a gateway in front of models.
 
+mod explain;
+
 use crate::exit::ExitCode;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -28,8 +30,9 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
         let file = File::read(&args)?;
         let config = file.config(&args)?;
         let policy = policy(&args, &config, &file)?;
+        let watches = config.shadow;
         let gateway = Gateway::new(MemoryStore::new()).with_config(config).with_policy(policy);
-        output::result(&gateway.explain_policy(model))?;
+        output::result(&explain::explain(&gateway, watches, model))?;
         return Ok(ExitCode::SUCCESS);
     }
     let (config, policy) = read(&args)?;

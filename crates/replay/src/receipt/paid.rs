@@ -1,13 +1,8 @@
 //! The cost that providers reported, and an estimate of the cost of sending everything.
 
-use std::fmt;
 use std::ops::Add;
 
-use crate::prices::money;
-
 /// The calls with reported usage: their cost by the report, and their simulated costs with a window and without.
-///
-/// Its `Display` text is a sentence for people.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[doc(hidden)]
 pub struct Paid {
@@ -82,27 +77,6 @@ impl Add for Paid {
     }
 }
 
-impl fmt::Display for Paid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let calls = if self.calls == 1 { "call" } else { "calls" };
-        write!(
-            f,
-            "Paid {} for the input of {} {calls}, by the provider's reports at these prices",
-            money(self.cost),
-            self.calls
-        )?;
-        match self.everything() {
-            None => f.write_str("."),
-            Some(Estimate { cost, error: None }) => {
-                write!(f, "; everything would have cost about {} (simulated).", money(cost))
-            }
-            Some(Estimate { cost, error: Some(error) }) => {
-                write!(f, "; everything would have cost about {} ± {} (simulated).", money(cost), money(error))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,10 +98,5 @@ mod tests {
         assert_eq!(Paid::default().everything(), None);
         assert_eq!(Paid::call(0.01, 0.02, 0.02).everything(), None);
         assert_eq!(Paid::call(0.01, 0.02, 0.04).everything(), Some(Estimate { cost: 0.02, error: None }));
-        assert_eq!(
-            Paid::call(0.01, 0.02, 0.04).to_string(),
-            "Paid $0.0100 for the input of 1 call, by the provider's reports at these prices; everything would have cost about $0.0200 \
-             (simulated)."
-        );
     }
 }

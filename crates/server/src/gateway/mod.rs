@@ -8,7 +8,6 @@ mod admission;
 mod client;
 pub(crate) mod config;
 mod exchange;
-mod explain;
 mod guard;
 mod http;
 mod inspect;
@@ -113,10 +112,12 @@ impl Gateway {
         Gateway { policy, ..self }
     }
 
-    /// Explains how the policy cuts the conversations of a model: its limits in tokens, and the reasons for them.
+    /// Returns the policy for models that can read back what was cut, or for others.
     #[doc(hidden)]
-    pub fn explain_policy(&self, model: &str) -> String {
-        explain::explain(&self.config, &self.policy, model)
+    pub fn policy_for(&self, reads_back: bool) -> Policy {
+        let reader = if reads_back { policies::for_readers(&self.policy) } else { None };
+        let policy = reader.unwrap_or_else(|| self.policy.clone());
+        if self.config.adds.contains(&Add::Summaries) { config::summarizer::summarizing(&policy) } else { policy }
     }
 
     /// Sets how the configuration is read again when the process gets the signal `SIGHUP`. If the function returns

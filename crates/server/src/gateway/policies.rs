@@ -28,8 +28,13 @@ pub(crate) fn sparing() -> Policy {
     whole(below_clients(Policy { limits: Limits::default(), target: None, cold: None, ..Policy::production() }))
 }
 
+/// Returns the policy for a model that can read back what was cut, if it differs from this one: only the default does.
+pub(crate) fn for_readers(policy: &Policy) -> Option<Policy> {
+    (*policy == sparing()).then(saving)
+}
+
 /// Returns the default policy for a model that can read back what was cut.
-pub(crate) fn saving() -> Policy {
+fn saving() -> Policy {
     below_clients(Policy::production())
 }
 

@@ -35,8 +35,8 @@ pub(super) fn run(name: &str, prices: Option<&str>, place: &StoreArg, json: bool
     }
     output::rows(&table(&receipt))?;
     output::line(&total(&receipt.total))?;
-    if receipt.total.paid.calls > 0 {
-        output::line(&receipt.total.paid.to_string())?;
+    if let Some(paid) = lookback_inspector::paid(&receipt.total.paid) {
+        output::line(&paid)?;
     }
     let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
     output::line(&format!("Input at the prices `{name}` of {date} ({source})."))?;

@@ -116,7 +116,7 @@ impl Current {
 
     /// Creates it with an existing client, and so with its open connections.
     pub(crate) fn with_client(config: Config, policy: Policy, client: Client) -> Current {
-        let saving = (policy == policies::sparing()).then(|| Policies::new(policies::saving()));
+        let saving = policies::for_readers(&policy).map(Policies::new);
         Current { config, policies: Policies::new(policy), saving, client }
     }
 

@@ -9,6 +9,7 @@ use lookback_session::adapter::{self, Resent};
 use lookback_session::{Error, Session};
 use lookback_store::MemoryStore;
 use lookback_wire::dialect::{Preamble, RawRequest, Response, Target};
+use lookback_wire::message::Role;
 
 use crate::gateway::report::note::{Compacted, Cut, Shadowed};
 use crate::gateway::report::simulated::Simulated;
@@ -67,7 +68,7 @@ impl Shadow {
         if session.view().history_len() == 0 {
             session.set_preamble(preamble).await?;
             // A history that the client brings is computed as a whole, so the next simulation waits for as many calls.
-            let is_answer = |resent: &&Resent| resent.role == lookback_wire::message::Role::Assistant;
+            let is_answer = |resent: &&Resent| resent.role == Role::Assistant;
             self.answers = resent.iter().filter(is_answer).count();
             self.due = self.answers + self.answers / SHARE;
         }

@@ -89,7 +89,11 @@ impl Model {
 
     /// Reads the model of a request. The path may name the model, and a header may enlarge its context window.
     pub(crate) fn from_request(request: &RawRequest<'_>, path: &str, betas: &str) -> Model {
-        let target = request.target().with_path(path);
+        Model::from_target(request, request.target().with_path(path), betas)
+    }
+
+    /// Reads the model of a request to a destination.
+    pub(crate) fn from_target(request: &RawRequest<'_>, target: Target, betas: &str) -> Model {
         let name = target.model.clone();
         let known = name.as_deref().and_then(|name| Models::builtin().find(name));
         let window = known.map(|model| model.window_with(betas));

@@ -1,6 +1,7 @@
 //! The window of a request without a session, in the REST API: for programs and other gateways that send their requests
 //! themselves.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use axum::body::Body;
@@ -9,13 +10,13 @@ use axum::extract::rejection::QueryRejection;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use bytes::Bytes;
-use lookback_conversation::{Identity, Kind};
+use lookback_conversation::{Identity, Kind, Query as LineQuery};
 use lookback_engine::Engine;
 use lookback_engine::policy::Policy;
 use lookback_presets::named;
 use lookback_summarize::calls::run_request;
 use lookback_wire::Start;
-use lookback_wire::dialect::{Dialect, RawRequest, Request};
+use lookback_wire::dialect::{Dialect, RawRequest, Request, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
@@ -165,9 +166,9 @@ pub(super) fn window(admission: &Admission, wanted: &Wanted) -> Result<Windowed,
     let refused = |error: &dyn std::error::Error| Fault::new(StatusCode::UNPROCESSABLE_ENTITY, error);
     let raw = RawRequest::read(&wanted.text, wanted.dialect).map_err(|error| refused(&error))?;
     let (dialect, betas) = (raw.dialect(), headers::list(&wanted.headers, "anthropic-beta"));
-    // As in the paths of providers whose bodies do not name it.
-    let named = wanted.model.as_ref().map(|model| format!("/models/{model}:generateContent"));
-    let model = Model::from_request(&raw, named.as_deref().unwrap_or_default(), &betas);
+    let target = raw.target();
+    let named = if target.model.is_none() { wanted.model.clone() } else { None };
+    let model = Model::from_target(&raw, named.into_iter().fold(target, Target::with_model), &betas);
     if let Some(why) = passed(&raw, &wanted.headers) {
         let report = Report { dialect, passed: Some(why), window: None, cut: None, compacted: Vec::new() };
         return Ok(Windowed { messages: None, report });
@@ -189,7 +190,7 @@ pub(super) fn window(admission: &Admission, wanted: &Wanted) -> Result<Windowed,
     let messages = match cut {
         Some(_) => {
             let encoded = view.encode(engine.target().clone()).map_err(|error| refused(&error))?;
-            Some(encoded.into_iter().map(std::borrow::Cow::into_owned).collect())
+            Some(encoded.into_iter().map(Cow::into_owned).collect())
         }
         None => None,
     };
@@ -202,10 +203,7 @@ pub(super) fn window(admission: &Admission, wanted: &Wanted) -> Result<Windowed,
 fn passed(request: &RawRequest<'_>, headers: &HeaderMap) -> Option<Passed> {
     let preamble = request.preamble();
     match Kind::from_request(request, &preamble, &Identity::from_request(headers, request)) {
-        Kind::Turn => {
-            let query = lookback_conversation::Query::new(request, &preamble);
-            query.may_compact().then_some(Passed::COMPACTION)
-        }
+        Kind::Turn => LineQuery::new(request, &preamble).may_compact().then_some(Passed::COMPACTION),
         Kind::Compaction => Some(Passed::COMPACTION),
         Kind::Stored(member) => Some(Passed::stored(member)),
         _ => Some(Passed::SIDE),

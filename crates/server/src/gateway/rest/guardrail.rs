@@ -63,27 +63,26 @@ pub(super) async fn litellm(
     Extension(admission): Extension<Admission>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Decided>, Fault> {
-    let passes = || Decided { action: "NONE", structured_messages: None };
-    // Without a window, the request is sent as it came.
-    Ok(Json(decide(admission.clone(), headers, body).await.unwrap_or_else(|fault| {
+) -> Json<Decided> {
+    let structured_messages = decide(admission.clone(), headers, body).await.unwrap_or_else(|fault| {
         admission.shared.emit(&Event::failure(format!("there is no window for LiteLLM: {fault}")));
-        passes()
-    })))
+        // The request is sent as it came.
+        None
+    });
+    let action = if structured_messages.is_some() { "GUARDRAIL_INTERVENED" } else { "NONE" };
+    Json(Decided { action, structured_messages })
 }
 
-async fn decide(admission: Admission, headers: HeaderMap, body: Body) -> Result<Decided, Fault> {
+/// Returns the messages of the window, if they differ from those that LiteLLM shows.
+async fn decide(admission: Admission, headers: HeaderMap, body: Body) -> Result<Option<Vec<Box<RawValue>>>, Fault> {
     let body = read(&admission, &headers, body).await?;
     in_turn(move || {
         let wrong = |error| Fault::new(StatusCode::UNPROCESSABLE_ENTITY, error);
-        let shown: Shown = serde_json::from_slice(&body).map_err(wrong)?;
-        let is_asked = shown.input_type == "request" && !admission.current.config.shadow;
-        let Some(messages) = shown.structured_messages.filter(|_| is_asked) else {
-            return Ok(Decided { action: "NONE", structured_messages: None });
-        };
-        let request = Chat { model: shown.model, tools: shown.tools, messages };
+        let Shown { input_type, structured_messages, tools, model } = serde_json::from_slice(&body).map_err(wrong)?;
+        let is_asked = input_type == "request" && !admission.current.config.shadow;
+        let Some(messages) = structured_messages.filter(|_| is_asked) else { return Ok(None) };
         let wanted = Wanted {
-            text: serde_json::to_string(&request).map_err(wrong)?,
+            text: serde_json::to_string(&Chat { model, tools, messages }).map_err(wrong)?,
             dialect: Some(Dialect::OpenAiChat),
             model: None,
             policy: None,
@@ -91,10 +90,9 @@ async fn decide(admission: Admission, headers: HeaderMap, body: Body) -> Result<
             start: Start::User,
             headers: HeaderMap::new(),
         };
-        let structured_messages = window(&admission, &wanted)?.messages;
-        admission.shared.metrics.compressed(structured_messages.is_some());
-        let action = if structured_messages.is_some() { "GUARDRAIL_INTERVENED" } else { "NONE" };
-        Ok(Decided { action, structured_messages })
+        let changed = window(&admission, &wanted)?.messages;
+        admission.shared.metrics.compressed(changed.is_some());
+        Ok(changed)
     })
     .await
 }

@@ -176,20 +176,21 @@ impl Windows {
         let offered = hidden_exchange::offered(&turn.adds, request, preamble, &View::default());
         let preamble = hidden_exchange::preamble(request, preamble, &offered);
         let followed: Result<_, Error> = async {
-            match &mut *shadow {
-                Some(shadow) if has(shadow.settings(), dialect, &turn.model, policy) => {}
-                Some(shadow) => shadow.change(settings()).await?,
-                None => *shadow = Some(Shadow::open(turn.name().as_str(), settings()).await?),
+            let shadow = match &mut *shadow {
+                Some(shadow) => shadow,
+                None => shadow.insert(Shadow::open(turn.name().as_str(), settings()).await?),
+            };
+            if !has(shadow.settings(), dialect, &turn.model, policy) {
+                shadow.change(settings()).await?;
             }
-            let Some(shadow) = &mut *shadow else { return Ok(None) };
-            shadow.follow(&turn.matched.resent, (request, &preamble), &turn.model.target).await.map(Some)
+            shadow.follow(&turn.matched.resent, (request, &preamble), &turn.model.target).await
         }
         .await;
-        followed.unwrap_or_else(|error| {
-            let what = format!("there would be no window for {}: {}", turn.name(), chained(&error));
+        let failed = |error: &Error| {
+            let what = format!("there would be no window for {}: {}", turn.name(), chained(error));
             self.admission.shared.emit(&Event::failure(what));
-            None
-        })
+        };
+        followed.inspect_err(failed).ok()
     }
 
     /// Returns whether a request is certainly sent unchanged, so that it can be sent before it is recorded.

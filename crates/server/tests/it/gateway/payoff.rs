@@ -88,11 +88,11 @@ fn what_was_paid_is_what_was_reported_and_everything_costs_about_what_is_estimat
     assert!((cost - total.cost).abs() < cost * 1e-9, "at the prices of the session's model: {cost} {}", total.cost);
     let paid = total.paid;
     assert_eq!(paid.calls, 60);
-    assert!((paid.cost - input_cost(&cutting)).abs() < paid.cost * 1e-9, "{paid}");
+    assert!((paid.cost - input_cost(&cutting)).abs() < paid.cost * 1e-9, "{paid:?}");
     let everything = paid.everything().unwrap();
     let (error, actual) = (everything.error.unwrap(), input_cost(&whole));
-    assert!(actual > 1.5 * paid.cost, "windows save: {paid}");
-    assert!((everything.cost - actual).abs() < (2.0 * error).max(actual * 0.05), "{paid} {actual}");
+    assert!(actual > 1.5 * paid.cost, "windows save: {paid:?}");
+    assert!((everything.cost - actual).abs() < (2.0 * error).max(actual * 0.05), "{paid:?} {actual}");
 }
 
 #[test]

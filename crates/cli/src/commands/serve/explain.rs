@@ -1,46 +1,41 @@
-//! The policy of a gateway, explained for a model: its limits in tokens, and the reasons for them.
+//! `lookback serve --explain-policy`: the policy of a gateway, explained for a model: its limits in tokens, and the reasons for them.
 
 use std::fmt::Write as _;
 
-use lookback_content::text::number;
 use lookback_engine::policy::{Caps, Limits, Policy, Stage, Tokens};
 use lookback_models::Models;
 use lookback_replay::prices::{Price, Prices};
+use lookback_server::gateway::Gateway;
 use lookback_wire::size::Measure;
 
-use crate::gateway::config::Config;
-use crate::gateway::config::additions::Add;
-use crate::gateway::config::summarizer::summarizing;
-use crate::gateway::policies::{saving, sparing};
+use crate::output::number;
 
-/// Explains how a gateway with this configuration and policy cuts the conversations of a model.
-pub(crate) fn explain(config: &Config, policy: &Policy, model: &str) -> String {
+/// Explains how a gateway cuts the conversations of a model. If it only watches, nothing is cut.
+pub(super) fn explain(gateway: &Gateway, watches: bool, model: &str) -> String {
     let window = Models::builtin().find(model).map(|model| model.window);
     let price = Prices::builtin().find(model);
     let mut text = about(model, window, price);
-    if config.shadow {
+    if watches {
         text.push_str("With `shadow`, everything is sent as it comes. These are the windows that would be sent.\n");
     }
     let mut explain = |case: &str, policy: &Policy, results: &str| {
-        let summarized = config.adds.contains(&Add::Summaries).then(|| summarizing(policy));
-        let policy = summarized.as_ref().unwrap_or(policy);
         let _ = write!(text, "\n{case}\n");
         let results = (!results.is_empty()).then(|| results.to_owned());
         for rule in rules(policy, window, price).into_iter().chain(results) {
             let _ = writeln!(text, "- {rule}");
         }
     };
-    if *policy == sparing() {
-        let saving = saving();
-        let results = shortened(saving.caps.as_ref(), "");
-        explain("With a tool whose name ends in `recall`, so that the model can read what was cut:", &saving, &results);
-        let whole = "New tool results are not shortened, because the model could not read the rest.";
-        explain("Without such a tool:", policy, whole);
-    } else {
-        let times = policy.caps.as_ref().map_or(1, |caps| caps.without_recall);
+    let (reader, other) = (gateway.policy_for(true), gateway.policy_for(false));
+    if reader == other {
+        let times = other.caps.as_ref().map_or(1, |caps| caps.without_recall);
         let more = format!(" If the model has no tool `recall`, {times} times as much stays.");
-        let results = shortened(policy.caps.as_ref(), if times == 1 { "" } else { &more });
-        explain("In all conversations, because this policy was chosen:", policy, &results);
+        let results = shortened(other.caps.as_ref(), if times == 1 { "" } else { &more });
+        explain("In all conversations, because this policy was chosen:", &other, &results);
+    } else {
+        let results = shortened(reader.caps.as_ref(), "");
+        explain("With a tool whose name ends in `recall`, so that the model can read what was cut:", &reader, &results);
+        let whole = "New tool results are not shortened, because the model could not read the rest.";
+        explain("Without such a tool:", &other, whole);
     }
     text.push_str("\nIn every case:\n");
     if let Some(window) = window {
