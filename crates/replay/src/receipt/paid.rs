@@ -41,8 +41,8 @@ impl Paid {
         }
     }
 
-    /// Estimates the cost of these calls if each had sent everything: the simulated cost, multiplied by the ratio of the
-    /// reported to the simulated cost of what was sent. The error is that of a ratio estimate over calls.
+    /// Estimates the cost of these calls if each had sent everything: the simulated cost, multiplied by the [`ratio`] of the
+    /// reported to the simulated cost of what was sent.
     ///
     /// Returns `None` if nothing was reported, or if nothing has left a window, so that nothing needs to be estimated.
     pub fn everything(&self) -> Option<Estimate> {
@@ -52,13 +52,23 @@ impl Paid {
         if self.calls == 0 || self.simulated <= 0.0 || !is_cut {
             return None;
         }
-        let ratio = self.cost / self.simulated;
-        let residuals =
-            self.cost_squared - 2.0 * ratio * self.cost_by_simulated + ratio * ratio * self.simulated_squared;
-        let deviation = (residuals.max(0.0) / (n - 1.0)).sqrt();
-        let error = 2.0 * deviation * n.sqrt() / self.simulated * self.without_window;
+        let squares = [self.cost_squared, self.cost_by_simulated, self.simulated_squared];
+        let (ratio, error) = ratio(n, [self.cost, self.simulated], squares);
+        let error = 2.0 * error * self.without_window;
         Some(Estimate { cost: ratio * self.without_window, error: error.is_finite().then_some(error) })
     }
+}
+
+/// Returns the ratio of two sums over `n` observations, `[y, x]`, and its standard error, which needs the sums of
+/// `[y², xy, x²]`. The error is that of a ratio estimate: `s / (m sqrt n)`, where `s` is the deviation of `y` from what
+/// the ratio predicts, and `m` the mean of `x`.
+#[doc(hidden)]
+pub fn ratio(n: f64, [y, x]: [f64; 2], [yy, xy, xx]: [f64; 3]) -> (f64, f64) {
+    let ratio = y / x;
+    // The sum of (y - ratio * x)^2.
+    let residuals = yy - 2.0 * ratio * xy + ratio * ratio * xx;
+    let deviation = (residuals.max(0.0) / (n - 1.0)).sqrt();
+    (ratio, deviation * n.sqrt() / x)
 }
 
 impl Add for Paid {

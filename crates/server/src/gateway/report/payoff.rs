@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use lookback_replay::receipt::ratio;
 use lookback_store::Tenant;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -77,9 +78,7 @@ pub(crate) struct Figure {
     pub(crate) values: [(&'static str, f64); 2],
 }
 
-/// A ratio of two sums, with its standard error. The error is that of a ratio estimate over sessions: `s / (m sqrt n)`,
-/// where `s` is the deviation of a session's cost from the cost that the ratio predicts, and `m` the mean of the
-/// divisor.
+/// A ratio of two sums over sessions, with its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) value: f64,
@@ -262,12 +261,9 @@ impl Sums {
     }
 
     fn ratio(&self, divisor: f64, squared: f64, product: f64) -> Ratio {
-        let n = self.sessions;
-        let value = self.all.dollars / divisor;
-        // The sum over sessions of (dollars - value * divisor)^2.
-        let residuals = self.dollars_squared - 2.0 * value * product + value * value * squared;
-        let deviation = (residuals.max(0.0) / (n - 1.0)).sqrt();
-        Ratio { value, error: deviation * n.sqrt() / divisor, sessions: n }
+        let squares = [self.dollars_squared, product, squared];
+        let (value, error) = ratio(self.sessions, [self.all.dollars, divisor], squares);
+        Ratio { value, error, sessions: self.sessions }
     }
 }
 
