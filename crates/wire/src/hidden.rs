@@ -22,6 +22,8 @@ pub enum Hidden {
     WrongRole,
     /// It is signed reasoning whose prefix was changed by a compaction.
     Stale,
+    /// It is a part that an answer before it shows. The client has both as one answer.
+    Shown,
 }
 
 impl fmt::Display for Hidden {
@@ -35,6 +37,7 @@ impl fmt::Display for Hidden {
             Hidden::Unsigned => "reasoning without a signature",
             Hidden::WrongRole => "a part that a message of its role may not have",
             Hidden::Stale => "signed reasoning whose prefix has changed",
+            Hidden::Shown => "a part that an answer before it shows",
         })
     }
 }

@@ -24,6 +24,7 @@ mod responses;
 mod rules;
 mod rules_page;
 mod stages;
+mod stitch;
 mod streams;
 mod tightened;
 mod work;

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::api::Api;
 use super::detect::Signs;
 use super::provider_error::Saying;
+use super::stitch::Seam;
 use super::stream::Pieces;
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mended, Place, Preamble, Quirks, RawRequest, Request, Response,
@@ -39,7 +40,7 @@ pub(super) struct Sending<'a> {
 /// One dialect.
 ///
 /// To add a dialect, write a folder with one of these, its rules, its reading and its writing; a file in `detect/`, one
-/// in `stream/` and one in `provider_error/`; and add a variant to [`Dialect`]. The compiler asks for its arms. It does
+/// in `stream/`, one in `stitch/` and one in `provider_error/`; and add a variant to [`Dialect`]. The compiler asks for its arms. It does
 /// not ask for these:
 ///
 /// - in this crate, `Dialect::ALL`, and the order in `detect/mod.rs`;
@@ -115,6 +116,8 @@ pub(super) struct Format {
     pub(super) response: fn(&Fields<'_>) -> Result<Response, DecodeError>,
     /// Creates the assembler of a streamed response.
     pub(super) pieces: fn() -> Box<dyn Pieces>,
+    /// Joins streamed answers. `None` if the dialect does not stream server-sent events.
+    pub(super) seam: Option<fn() -> Box<dyn Seam>>,
     /// Removes from the answer to a request everything that a later request cannot send.
     pub(super) resendable: fn(&RawRequest<'_>, Message) -> Message,
     /// Writes a tool as an element of a request's list of tools.

@@ -24,6 +24,7 @@ mod request;
 mod response;
 mod rules;
 mod sampling;
+mod stitch;
 mod stream;
 mod surrogates;
 mod target;
@@ -50,6 +51,7 @@ pub use request::Request;
 pub use response::Response;
 use rules::ProblemKind;
 pub use rules::{Finding, Problem, Rule, Severity};
+pub use stitch::Stitch;
 pub use stream::ResponseStream;
 pub use target::Target;
 

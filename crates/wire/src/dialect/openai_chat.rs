@@ -11,7 +11,7 @@ use super::format::{Encoded, Format, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, ProblemKind, Quirks, Request, Response, Rule, Shown,
-    convert, detect, provider_error, response, sampling, stream, tool_names,
+    convert, detect, provider_error, response, sampling, stitch, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::message::{
@@ -142,6 +142,7 @@ pub(super) static FORMAT: Format = Format {
     mends: |_, _| Ok(Vec::new()),
     response,
     pieces: || Box::<stream::openai_chat::Chunks>::default(),
+    seam: Some(|| Box::<stitch::openai_chat::Chunks>::default()),
     resendable: |_, answer| answer,
     tool,
     check,

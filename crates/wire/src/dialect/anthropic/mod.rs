@@ -14,7 +14,7 @@ use self::writing::{edit, mend, render, tool};
 use super::api::{Api, error_type};
 use super::blocks::{BlockFormat, Merges};
 use super::format::Format;
-use super::{Dialect, Quirks, blocks, detect, provider_error, stream};
+use super::{Dialect, Quirks, blocks, detect, provider_error, stitch, stream};
 use crate::cache_marker;
 use crate::start::Start;
 
@@ -108,6 +108,7 @@ pub(super) static FORMAT: Format = Format {
     mends: |sending, shown| blocks::mends(&BLOCKS, sending, shown),
     response,
     pieces: || Box::<stream::anthropic::Blocks>::default(),
+    seam: Some(|| Box::<stitch::anthropic::Blocks>::default()),
     resendable: |_, answer| answer,
     tool,
     check,

@@ -92,6 +92,7 @@ pub(super) static FORMAT: Format = Format {
     mends: |sending, shown| blocks::mends(&BLOCKS, sending, shown),
     response,
     pieces: || Box::<stream::bedrock::Blocks>::default(),
+    seam: None,
     resendable: |_, answer| answer,
     tool,
     check,

@@ -13,7 +13,7 @@ use self::writing::{edit, mend, render, tool};
 use super::api::Api;
 use super::blocks::{BlockFormat, Merges};
 use super::format::Format;
-use super::{Dialect, Quirks, Target, blocks, detect, provider_error, stream};
+use super::{Dialect, Quirks, Target, blocks, detect, provider_error, stitch, stream};
 use crate::start::Start;
 use lookback_content::json::Fields;
 
@@ -91,6 +91,7 @@ pub(super) static FORMAT: Format = Format {
     mends: |sending, shown| blocks::mends(&BLOCKS, sending, shown),
     response,
     pieces: || Box::<stream::gemini::Chunks>::default(),
+    seam: Some(|| Box::<stitch::gemini::Chunks>::default()),
     resendable: |_, answer| answer,
     tool,
     check,

@@ -13,7 +13,7 @@ use self::stateless::resendable;
 use self::writing::{Outgoing, mends, render, tool};
 use super::api::{Api, openai_error};
 use super::format::{Format, Paths};
-use super::{Place, Quirks, detect, provider_error, stream};
+use super::{Place, Quirks, detect, provider_error, stitch, stream};
 use crate::start::Start;
 use lookback_models::Provider;
 
@@ -84,6 +84,7 @@ pub(super) static FORMAT: Format = Format {
     mends,
     response,
     pieces: || Box::<stream::openai_responses::Items>::default(),
+    seam: Some(|| Box::<stitch::openai_responses::Items>::default()),
     resendable,
     tool,
     check,

@@ -2,7 +2,7 @@
 
 pub(super) mod anthropic;
 pub(super) mod bedrock;
-mod events;
+pub(super) mod events;
 pub(super) mod gemini;
 pub(super) mod openai_chat;
 pub(super) mod openai_responses;
@@ -84,7 +84,7 @@ impl ResponseStream {
         if self.bytes > MOST {
             return;
         }
-        for data in self.events.read(bytes) {
+        for data in self.events.read(bytes).into_iter().filter_map(|event| event.data) {
             self.event(&data);
         }
     }

@@ -1,0 +1,103 @@
+//! Joins streams of streamGenerateContent, whose chunks have whole parts.
+
+use serde_json::value::RawValue;
+
+use super::usage::Usage;
+use super::{Own, Passing, Seam};
+use lookback_content::json::{self, Fields};
+
+#[derive(Default)]
+pub(in crate::dialect) struct Chunks {
+    /// Whether this answer has hidden calls.
+    hides: bool,
+    /// Whether the newest call is hidden. The arguments of a call may follow in parts without its name.
+    is_hidden: bool,
+    usage: Usage,
+}
+
+impl Seam for Chunks {
+    fn read(&mut self, mut event: Fields<'_>, own: &Own) -> Passing {
+        event.get("usageMetadata").into_iter().for_each(|usage| self.usage.read(usage));
+        let mut changes = self.add_up(&mut event);
+        let candidates = event.get("candidates").and_then(json::array).unwrap_or_default();
+        let Some(mut candidate) = candidates.first().and_then(|candidate| Fields::read(candidate)) else {
+            return match (self.hides, changes) {
+                (true, _) => Passing::Held { now: None, end: event.write() },
+                (false, true) => Passing::Changed(event.write()),
+                (false, false) => Passing::Unchanged,
+            };
+        };
+        let mut content = candidate.get("content").and_then(Fields::read).unwrap_or_default();
+        let parts = content.get("parts").and_then(json::array).unwrap_or_default();
+        let kept: Vec<&RawValue> = parts.iter().copied().filter(|part| !self.is_own(part, own)).collect();
+        let filtered = kept.len() < parts.len();
+        changes |= filtered;
+        let ends = candidate.get("finishReason").is_some();
+        let (is_empty, kept) = (kept.is_empty(), json::write_array(kept));
+        let with = |event: &Fields<'_>, candidate: &Fields<'_>| {
+            let candidate = candidate.write();
+            let others = candidates.iter().skip(1).copied();
+            let all = json::write_array(std::iter::once(&*candidate).chain(others));
+            let mut event = event.clone();
+            event.set("candidates", all);
+            event.write()
+        };
+        content.set("parts", kept);
+        if ends && self.hides {
+            let now = (!is_empty).then(|| {
+                let mut now = candidate.clone();
+                now.remove("finishReason");
+                now.set("content", content.write());
+                with(&event, &now)
+            });
+            content.set("parts", json::write_array([&*json::object([("text", json::string(""))])]));
+            candidate.set("content", content.write());
+            return Passing::Held { now, end: with(&event, &candidate) };
+        }
+        if filtered && is_empty {
+            return Passing::Hidden;
+        }
+        if !changes {
+            return Passing::Unchanged;
+        }
+        if filtered {
+            candidate.set("content", content.write());
+        }
+        Passing::Changed(with(&event, &candidate))
+    }
+
+    fn end(&mut self, mut event: Fields<'_>) -> Box<RawValue> {
+        self.add_up(&mut event);
+        event.write()
+    }
+
+    fn resume(&mut self) {
+        (self.hides, self.is_hidden) = (false, false);
+        self.usage.resume();
+    }
+
+    fn error(&mut self, body: &Fields<'_>) -> (Option<&'static str>, Box<RawValue>) {
+        (None, body.write())
+    }
+}
+
+impl Chunks {
+    /// Sets the sum of the usage reports. Returns whether that changes the chunk.
+    fn add_up(&self, event: &mut Fields<'_>) -> bool {
+        let sum = self.usage.sum().filter(|_| event.get("usageMetadata").is_some());
+        sum.map(|sum| event.set("usageMetadata", sum)).is_some()
+    }
+
+    /// Returns whether a part is a call of the intermediary's own tools, or continues one.
+    fn is_own(&mut self, part: &RawValue, own: &Own) -> bool {
+        let part = Fields::read(part).unwrap_or_default();
+        let Some(call) = part.get("functionCall").or_else(|| part.get("function_call")).and_then(Fields::read) else {
+            return false;
+        };
+        if let Some(name) = call.text("name").filter(|name| !name.is_empty()) {
+            self.is_hidden = own.has(Some(name));
+        }
+        self.hides |= self.is_hidden;
+        self.is_hidden
+    }
+}

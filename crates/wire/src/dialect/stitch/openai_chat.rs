@@ -1,0 +1,160 @@
+//! Joins streams of Chat Completions, whose calls have indexes.
+
+use serde_json::value::RawValue;
+
+use super::places::{Places, number};
+use super::usage::Usage;
+use super::{Own, Passing, Seam};
+use lookback_content::json::{self, Fields};
+
+#[derive(Default)]
+pub(in crate::dialect) struct Chunks {
+    is_later: bool,
+    /// The identifier of the first answer.
+    id: Option<Box<RawValue>>,
+    calls: Places,
+    /// Whether this answer has hidden calls.
+    hides: bool,
+    /// Whether the newest call is hidden. Some servers send later pieces of a call without an index.
+    is_hidden: bool,
+    usage: Usage,
+}
+
+impl Seam for Chunks {
+    fn read(&mut self, mut event: Fields<'_>, own: &Own) -> Passing {
+        if is_set(event.get("error")) {
+            return Passing::Unchanged;
+        }
+        let reports = is_set(event.get("usage"));
+        event.get("usage").into_iter().for_each(|usage| self.usage.read(usage));
+        let mut changes = self.rename(&mut event) | (reports && self.add_up(&mut event));
+        let choices = event.get("choices").and_then(json::array).unwrap_or_default();
+        let is_first = |choice: &Fields<'_>| choice.get("index").is_none_or(|index| index.get() == "0");
+        let first = choices.iter().filter_map(|choice| Fields::read(choice)).position(|choice| is_first(&choice));
+        let Some((at, mut choice)) = first.and_then(|at| Some((at, Fields::read(choices.get(at)?)?))) else {
+            return match (reports, self.hides) {
+                (true, true) => Passing::Held { now: None, end: event.write() },
+                // A chunk without choices and usage has a beginning, such as the results of a filter.
+                (false, _) if self.is_later => Passing::Hidden,
+                _ if changes => Passing::Changed(event.write()),
+                _ => Passing::Unchanged,
+            };
+        };
+        let mut delta = choice.get("delta").and_then(Fields::read).unwrap_or_default();
+        let filtered = self.filter(&mut delta, own);
+        changes |= filtered;
+        let says = delta.iter().any(|(name, value)| name != "role" && !matches!(value.get(), "null" | "\"\"" | "[]"));
+        let ends = is_set(choice.get("finish_reason"));
+        let with = |event: &Fields<'_>, choice: &Fields<'_>| {
+            let choice = choice.write();
+            let all = choices.iter().enumerate().map(|(index, other)| if index == at { &*choice } else { *other });
+            let all = json::write_array(all);
+            let mut event = event.clone();
+            event.set("choices", all);
+            event.write()
+        };
+        if ends && self.hides {
+            let now = says.then(|| {
+                let mut now = choice.clone();
+                now.set("delta", delta.write());
+                now.set("finish_reason", RawValue::NULL.to_owned());
+                with(&event, &now)
+            });
+            choice.set("delta", Fields::default().write());
+            return Passing::Held { now, end: with(&event, &choice) };
+        }
+        if !ends && !says && !reports && (filtered || self.is_later) {
+            return Passing::Hidden;
+        }
+        if !changes {
+            return Passing::Unchanged;
+        }
+        choice.set("delta", delta.write());
+        Passing::Changed(with(&event, &choice))
+    }
+
+    fn end(&mut self, mut event: Fields<'_>) -> Box<RawValue> {
+        if is_set(event.get("usage")) {
+            self.add_up(&mut event);
+        }
+        event.write()
+    }
+
+    fn resume(&mut self) {
+        self.is_later = true;
+        (self.hides, self.is_hidden) = (false, false);
+        self.calls.resume();
+        self.usage.resume();
+    }
+
+    fn error(&mut self, body: &Fields<'_>) -> (Option<&'static str>, Box<RawValue>) {
+        (None, body.write())
+    }
+}
+
+impl Chunks {
+    /// Gives a chunk the identifier of the first answer. Returns whether that changes it.
+    fn rename(&mut self, event: &mut Fields<'_>) -> bool {
+        let Some(id) = event.get("id") else { return false };
+        let first = self.id.get_or_insert_with(|| id.to_owned());
+        let differs = self.is_later && first.get() != id.get();
+        if differs {
+            event.set("id", first.clone());
+        }
+        differs
+    }
+
+    /// Sets the sum of the usage reports. Returns whether that changes the chunk.
+    fn add_up(&self, event: &mut Fields<'_>) -> bool {
+        self.usage.sum().map(|sum| event.set("usage", sum)).is_some()
+    }
+
+    /// Removes from a delta everything that is not for the client. Returns whether that changes it.
+    fn filter(&mut self, delta: &mut Fields<'_>, own: &Own) -> bool {
+        let mut changes = false;
+        // Clients join the texts of each member.
+        if self.is_later && delta.get("role").is_some() {
+            delta.remove("role");
+            changes = true;
+        }
+        let Some(calls) = delta.get("tool_calls").and_then(json::array) else { return changes };
+        let mut kept: Vec<Box<RawValue>> = Vec::with_capacity(calls.len());
+        let mut differs = false;
+        for raw in calls {
+            let Some(mut call) = Fields::read(raw) else { continue };
+            let index = number(call.get("index"));
+            let function = call.get("function").and_then(Fields::read).unwrap_or_default();
+            let name = function.text("name").filter(|name| !name.is_empty());
+            if name.is_some() {
+                self.is_hidden = own.has(name);
+                self.hides |= self.is_hidden;
+                // Some servers give every call the same index.
+                index.into_iter().for_each(|index| self.calls.set_hidden(index, self.is_hidden));
+            }
+            let place = index.map(|index| self.calls.of(index));
+            match place {
+                Some(None) => differs = true,
+                None if self.is_hidden => differs = true,
+                Some(Some(place)) if Some(place) != index => {
+                    differs = true;
+                    call.set("index", json::value(&place));
+                    kept.push(call.write());
+                }
+                _ => kept.push(raw.to_owned()),
+            }
+        }
+        if differs {
+            let kept = json::write_array(kept.iter().map(AsRef::as_ref));
+            if kept.get() == "[]" {
+                delta.remove("tool_calls");
+            } else {
+                delta.set("tool_calls", kept);
+            }
+        }
+        changes | differs
+    }
+}
+
+fn is_set(value: Option<&RawValue>) -> bool {
+    value.is_some_and(|value| value.get() != "null")
+}
