@@ -11,5 +11,5 @@ pub use crate::summaries::{NewestSummary, newest_summary, pending};
 pub use crate::sync::{Resent, has_room, sync_resent};
 pub use crate::views::{each_view, view_at};
 pub use crate::walk::{Step, walk};
-pub use crate::window::{answered_aside, cache_is_cold, compact, dismiss, preview};
+pub use crate::window::{answered_aside, answered_joined, cache_is_cold, compact, dismiss, preview};
 pub use crate::{engine, entries};

@@ -12,6 +12,7 @@ use lookback_engine::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_engine::view::{Item, View};
 use lookback_wire::dialect::{self, Target};
 use lookback_wire::dialect::{ConversionError, Response, TooLong};
+use lookback_wire::edit::Edit;
 use lookback_wire::size::Measure;
 use serde_json::value::RawValue;
 
@@ -101,27 +102,20 @@ impl Session {
     /// # }).unwrap();
     /// ```
     pub async fn answered(&mut self, response: Response) -> Result<(), Error> {
-        self.reductions = 0;
-        let fills_window = response.fills_window;
-        self.record(response, Origin::Model).await?;
-        if !fills_window {
-            return Ok(());
-        }
-        // The provider would not refuse the next request either, but would cut its answer short again.
-        match self.overflow(TooLong::new(Measure::Tokens)).await {
-            Err(Error::Irreducible(_)) => Ok(()),
-            other => other,
-        }
+        answered_joined(self, response, Vec::new()).await
     }
 
-    async fn record(&mut self, response: Response, origin: Origin) -> Result<Vec<Position>, Error> {
+    async fn record(&mut self, response: Response, origin: Origin, edits: Vec<Edit>) -> Result<Vec<Position>, Error> {
         let (estimated, cached) = (self.sent, response.cached);
         let reported = self.settings().model.clone().zip(response.input);
         let report = reported.map(|(model, reported)| UsageReport { model, asked: None, estimated, reported, cached });
         let (message, time) = (Arc::new(response.message), now());
         let change = |engine: &mut Engine| {
             let mut entries = report.clone().map(|report| engine.usage(report)).unwrap_or_default();
-            entries.extend(engine.receive(message.clone(), origin, time)?);
+            entries.extend(match edits.is_empty() {
+                true => engine.receive(message.clone(), origin, time)?,
+                false => engine.receive_edited(message.clone(), edits.clone(), time)?,
+            });
             Ok(entries)
         };
         Ok(self.commit(change).await?.messages())
@@ -273,7 +267,27 @@ pub fn cache_is_cold(session: &mut Session) {
 /// # Errors
 /// The same as [`Session::push`].
 pub async fn answered_aside(session: &mut Session, response: Response) -> Result<Vec<Position>, Error> {
-    session.record(response, Origin::Lookback).await
+    session.record(response, Origin::Lookback, Vec::new()).await
+}
+
+/// Does the same as [`Session::answered`] for an answer as the client has it: joined with the texts of
+/// [answers before](answered_aside). The window shows it with these edits, which hide what those answers show.
+///
+/// # Errors
+/// The same as [`Session::push`].
+#[doc(hidden)]
+pub async fn answered_joined(session: &mut Session, response: Response, edits: Vec<Edit>) -> Result<(), Error> {
+    session.reductions = 0;
+    let fills_window = response.fills_window;
+    session.record(response, Origin::Model, edits).await?;
+    if !fills_window {
+        return Ok(());
+    }
+    // The provider would not refuse the next request either, but would cut its answer short again.
+    match session.overflow(TooLong::new(Measure::Tokens)).await {
+        Err(Error::Irreducible(_)) => Ok(()),
+        other => other,
+    }
 }
 
 /// Removes notes from the window (see [`Engine::dismiss`]).

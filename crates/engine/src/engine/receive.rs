@@ -12,9 +12,17 @@ use lookback_tokens as tokens;
 use lookback_tokens::measure;
 use lookback_wire::Start;
 use lookback_wire::dialect::{ConversionError, Preamble, Target};
-use lookback_wire::edit;
+use lookback_wire::edit::{self, Edit};
 use lookback_wire::message::Message;
 use lookback_wire::message::Role;
+
+/// How a message arrives.
+enum Arriving {
+    /// For the first time, to be shown with these edits. The policy shortens it.
+    New(Vec<Edit>),
+    /// It was sent before as it is, so nothing shortens it.
+    Known,
+}
 
 impl Engine {
     /// Appends a message from the client, and returns the entries that record it.
@@ -37,7 +45,21 @@ impl Engine {
         origin: Origin,
         time: Option<Millis>,
     ) -> Result<Vec<Entry>, ConversionError> {
-        self.admit(message.into(), origin, time, true)
+        self.admit(message.into(), origin, time, Arriving::New(Vec::new()))
+    }
+
+    /// Appends the model's answer, shown with these edits: an intermediary has already appended what they hide.
+    ///
+    /// # Errors
+    /// Returns an error in the same cases as [`Engine::push`].
+    #[doc(hidden)]
+    pub fn receive_edited(
+        &mut self,
+        message: impl Into<Arc<Message>>,
+        edits: Vec<Edit>,
+        time: Option<Millis>,
+    ) -> Result<Vec<Entry>, ConversionError> {
+        self.admit(message.into(), Origin::Model, time, Arriving::New(edits))
     }
 
     /// Appends a message of a history that was sent before as it is, so the provider may have cached it. The policy's
@@ -51,16 +73,15 @@ impl Engine {
         message: impl Into<Arc<Message>>,
         time: Option<Millis>,
     ) -> Result<Vec<Entry>, ConversionError> {
-        self.admit(message.into(), Origin::Client, time, false)
+        self.admit(message.into(), Origin::Client, time, Arriving::Known)
     }
 
-    /// Appends a message. If it `arrives`, the policy shortens it.
     fn admit(
         &mut self,
         message: Arc<Message>,
         origin: Origin,
         time: Option<Millis>,
-        arrives: bool,
+        arriving: Arriving,
     ) -> Result<Vec<Entry>, ConversionError> {
         let dialect = self.settings.dialect;
         let same = message.wire().is_some_and(|wire| wire.dialect == dialect);
@@ -72,9 +93,13 @@ impl Engine {
             let loaded = self.loaded_tokens(&message);
             let counter = &*self.settings.counter;
             let mut edits = self.view.admit(&message, &self.target);
-            // A result of Lookback's own tools is as long as the model asked for.
-            if arrives && origin != Origin::Lookback {
-                edits.extend(self.shorten_results(&message, &edits));
+            if let Arriving::New(shown) = &arriving {
+                edits.retain(|edit| shown.iter().all(|shown| shown.part != edit.part));
+                edits.extend(shown.iter().cloned());
+                // A result of Lookback's own tools is as long as the model asked for.
+                if origin != Origin::Lookback {
+                    edits.extend(self.shorten_results(&message, &edits));
+                }
             }
             let edits = edit::in_order(edits);
             let mut size = measure(&message, &edits, counter);

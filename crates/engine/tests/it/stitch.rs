@@ -4,6 +4,7 @@ use lookback_wire::dialect::{Dialect, Response, ResponseStream, Shown, Stitch};
 use lookback_wire::edit;
 use lookback_wire::message::{Message, PartRef};
 use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -249,6 +250,8 @@ fn without_own(parts: &[Part]) -> Vec<Part> {
 }
 
 proptest! {
+    #![proptest_config(Config { rng_seed: RngSeed::Fixed(39), failure_persistence: None, ..Config::default() })]
+
     #[test]
     fn the_client_has_one_answer_and_the_model_has_each(answers in answers(), size in 1usize..200) {
         for (dialect, _) in FILES {
@@ -257,11 +260,13 @@ proptest! {
             let (stitch, out) = joined(dialect, &streams, size);
             prop_assert_eq!(&out, &joined(dialect, &streams, 1 << 20).1);
 
-            // It has everything except the hidden calls, and is one answer.
+            // It has everything except the hidden calls, and is one answer, with empty lines between.
             let all: Vec<Part> = answers.iter().flat_map(|parts| without_own(parts)).collect();
             let expected = response(dialect, &stream(&events(dialect, &all, 0)));
             let whole = response(dialect, &out);
-            prop_assert_eq!(whole.as_ref().map(|it| said(&it.message)), expected.as_ref().map(|it| said(&it.message)));
+            let plain = |it: &Response| said(&it.message).into_iter().map(|(kind, text)| (kind, text.replace("\n\n", "")));
+            let plain = |it: Option<&Response>| it.map(|it| plain(it).collect::<Vec<_>>());
+            prop_assert_eq!(plain(whole.as_ref()), plain(expected.as_ref()));
             let count = answers.len() as u64;
             if let Some(whole) = &whole {
                 prop_assert_eq!((whole.input, whole.output), (Some(100 * count), Some(10 * count)));
@@ -292,7 +297,9 @@ proptest! {
             let is_empty = said_last.as_ref().is_none_or(Vec::is_empty);
             if whole.is_some() && !is_empty {
                 let shown = dialect.decode(&sent(dialect, &stitch)).unwrap();
-                prop_assert_eq!(Some(said(&shown)), said_last, "{}", dialect);
+                // An empty line may stay after a thought.
+                let shown = said(&shown).into_iter().map(|(kind, text)| (kind, text.trim_start_matches("\n\n").to_owned()));
+                prop_assert_eq!(Some(shown.collect::<Vec<_>>()), said_last, "{}", dialect);
             }
         }
     }

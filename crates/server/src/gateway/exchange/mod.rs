@@ -2,11 +2,13 @@
 
 mod call;
 mod errors;
+mod joined;
 pub(crate) mod relay;
 mod retry;
+mod told;
 mod tools;
 
-use std::time::Instant;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode};
@@ -17,8 +19,10 @@ use tokio::task::yield_now;
 pub(crate) use self::call::Call;
 use self::call::{LineCall, failed, find_line};
 use self::errors::read_error;
+use self::joined::{decoder, joined, stitch};
 use self::relay::{Answer, relay};
 use self::retry::retry;
+use self::told::Told;
 use self::tools::{AfterTools, answer_tools};
 use crate::causes::chained;
 use crate::gateway::admission::Admission;
@@ -51,7 +55,7 @@ type Sent = Result<Response<Incoming>, Unanswered>;
 
 /// Makes a model call, and returns the answer for the client.
 pub(crate) async fn make(admission: Admission, upstream: &Upstream, call: Call) -> Response<Body> {
-    let begun = Instant::now();
+    let told = Told::new(&admission, call.dialect, upstream);
     let mut span = match admission.shared.has_log() {
         true => CallSpan::begin(call.dialect, &call.head.headers),
         false => CallSpan::untold(),
@@ -59,30 +63,21 @@ pub(crate) async fn make(admission: Admission, upstream: &Upstream, call: Call) 
     if let Some(model) = &call.model {
         span.asks(model);
     }
-    let (answer, note) = answer(admission.clone(), upstream, &call, span).await;
-    admission.shared.emit(&Event::Call {
-        dialect: call.dialect,
-        upstream: upstream.to_string(),
-        status: answer.status().as_u16(),
-        milliseconds: begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
-        note,
-    });
-    answer
+    answer(admission, upstream, Arc::new(call), (told, span)).await
 }
 
-async fn answer(admission: Admission, upstream: &Upstream, call: &Call, mut span: CallSpan) -> (Response<Body>, Note) {
-    let client = &admission.current.client;
-    let send = |body: Option<Bytes>| async move {
-        let dialect = Some(call.dialect);
-        match body {
-            None => client.send(upstream, dialect, &call.head, Body::from(call.body.clone())).await,
-            Some(body) => client.send(upstream, dialect, &call.head.own(), Body::from(body)).await,
-        }
-    };
-    let Prepared { mut own, mut note, mut body, mut sent } = match find_line(&admission, upstream, call).await {
+async fn answer(
+    admission: Admission,
+    upstream: &Upstream,
+    call: Arc<Call>,
+    (mut told, mut span): (Told, CallSpan),
+) -> Response<Body> {
+    let send = |body| send(&admission, upstream, &call, body);
+    let Prepared { mut own, note, mut body, mut sent } = match find_line(&admission, upstream, &call).await {
         Ok(own) => prepare(&admission, own, &send).await,
         Err(why) => Prepared::passed(why),
     };
+    told.note = note;
     if let (None, Some(model)) = (&call.model, own.as_ref().and_then(|own| own.turn.model.name.as_deref())) {
         span.asks(model);
     }
@@ -96,7 +91,7 @@ async fn answer(admission: Admission, upstream: &Upstream, call: &Call, mut span
             Err(error) => {
                 admission.shared.emit(&Event::unanswered(upstream, &error));
                 span.failed("unanswered");
-                return (finish(error.answer(Some(call.dialect)), &note), note);
+                return finish(error.answer(Some(call.dialect)), &mut told);
             }
         };
         let (parts, incoming) = answer.into_parts();
@@ -108,36 +103,48 @@ async fn answer(admission: Admission, upstream: &Upstream, call: &Call, mut span
         };
         if let Some(error) = error {
             let refused = body.as_ref().or(call.text.as_ref()).map_or(&[][..], |body| body);
-            match retry(&admission, own.as_mut(), &mut note, (parts.status, &error), (call, refused)).await {
+            match retry(&admission, own.as_mut(), &mut told.note, (parts.status, &error), (&call, refused)).await {
                 Some(retry) => {
                     body = Some(retry.into());
                     continue;
                 }
                 None => admission.shared.metrics.refused(),
             }
-            span.noted(&note, parts.status);
+            span.noted(&told.note, parts.status);
             let body = relay(admission, answer, None, Some(span)).await;
-            return (finish(Response::from_parts(parts, body), &note), note);
+            return finish(Response::from_parts(parts, body), &mut told);
         }
-        match answer_tools(&admission, own.as_ref(), (&mut note, &mut span), answer).await {
+        if let Some(decoder) = decoder(&parts, &answer)
+            && let Some(stitch) = own.as_ref().and_then(|own| stitch(call.dialect, own))
+            && let Some(LineCall { windows, preamble, turn, .. }) = own.take()
+        {
+            span.noted(&told.note, parts.status);
+            let call = (call.clone(), (windows, preamble, turn));
+            return joined(admission, upstream, call, (told, span, stitch), parts, (answer, decoder));
+        }
+        match answer_tools(&admission, own.as_mut(), (&mut told.note, &mut span), answer).await {
             AfterTools::Passes(answer) => {
-                span.noted(&note, parts.status);
+                span.noted(&told.note, parts.status);
                 let body = relay(admission, answer, own.map(|own| (own.windows, own.turn)), Some(span)).await;
-                return (finish(Response::from_parts(parts, body), &note), note);
+                return finish(Response::from_parts(parts, body), &mut told);
             }
-            AfterTools::AskAgain(sending) => {
-                if let Some(own) = &mut own {
-                    sending.describe(&mut note, &mut own.turn);
-                }
-                body = sending.body.map(Bytes::from);
-            }
+            AfterTools::AskAgain(again) => body = again,
             AfterTools::GivenUp(why) => {
                 admission.shared.emit(&Event::failure(why.to_owned()));
                 let answer = answers::error(StatusCode::BAD_GATEWAY, why, Some(call.dialect));
-                span.noted(&note, answer.status());
-                return (finish(answer, &note), note);
+                span.noted(&told.note, answer.status());
+                return finish(answer, &mut told);
             }
         }
+    }
+}
+
+/// Sends a call: as it arrived, or with another body.
+async fn send(admission: &Admission, upstream: &Upstream, call: &Call, body: Option<Bytes>) -> Sent {
+    let (client, dialect) = (&admission.current.client, Some(call.dialect));
+    match body {
+        None => client.send(upstream, dialect, &call.head, Body::from(call.body.clone())).await,
+        Some(body) => client.send(upstream, dialect, &call.head.own(), Body::from(body)).await,
     }
 }
 
@@ -194,9 +201,10 @@ where
 }
 
 /// Adds the note to an answer, and removes hop-by-hop headers.
-fn finish(mut answer: Response<Body>, note: &Note) -> Response<Body> {
+fn finish(mut answer: Response<Body>, told: &mut Told) -> Response<Body> {
     to_pass_back(answer.headers_mut());
-    note.write(answer.headers_mut());
+    told.note.write(answer.headers_mut());
+    told.answered(answer.status());
     answer
 }
 

@@ -7,8 +7,9 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use http_body_util::{BodyExt as _, StreamBody};
-use hyper::body::{Frame, Incoming};
+use hyper::body::{Body as _, Frame, Incoming};
 use lookback_wire::dialect::Response;
+use lookback_wire::edit::Edit;
 use tokio::time::{sleep, timeout};
 
 use crate::causes::chained;
@@ -29,6 +30,8 @@ pub(crate) enum Broken {
     Connection(#[from] hyper::Error),
     #[error("the upstream stopped in the middle of its answer")]
     Late,
+    #[error("the answer does not have its encoding")]
+    Encoding,
 }
 
 /// An answer of an upstream, with the pieces that were read ahead.
@@ -83,13 +86,18 @@ impl Answer {
         }
     }
 
+    /// Returns whether the newest frame was the last one, as far as can be known.
+    pub(crate) fn is_at_its_end(&self) -> bool {
+        self.read.is_empty() && (self.incoming.is_end_stream() || self.copy().is_some_and(Copy::is_over))
+    }
+
     /// Returns what was read ahead and not passed on yet.
     pub(crate) fn bytes(&self) -> Bytes {
         self.read.iter().flatten().copied().collect()
     }
 
     /// Returns the next frame to pass on. `None` at the end.
-    async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
         if let Some(data) = self.read.pop_front() {
             return Some(Ok(Frame::data(data)));
         }
@@ -164,7 +172,7 @@ impl Relay {
     async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
         let frame = self.answer.next().await;
         // The client may continue as soon as it sees the end, so the answer must be recorded before.
-        if frame.as_ref().is_none_or(Result::is_err) || self.answer.copy().is_some_and(Copy::is_complete) {
+        if frame.as_ref().is_none_or(Result::is_err) || self.answer.is_at_its_end() {
             self.record().await;
         }
         if let (Some(Err(_)), Some(span)) = (&frame, &mut self.span) {
@@ -176,13 +184,13 @@ impl Relay {
     /// Records the answer if it is complete. The client gets it in any case. If the client has disconnected, the answer
     /// is not recorded here: the client resends what it received with its next request.
     async fn record(&mut self) {
-        if let Some((windows, turn)) = self.turn.take()
+        if let Some((windows, mut turn)) = self.turn.take()
             && let Some(response) = self.answer.copy().and_then(Copy::response)
         {
             if let Some(span) = &mut self.span {
                 span.answered(&response);
             }
-            record(&self.admission, &windows, response, turn).await;
+            record(&self.admission, &windows, &mut turn, (response, Vec::new())).await;
         }
     }
 }
@@ -196,18 +204,24 @@ impl Drop for Relay {
     }
 }
 
-async fn record(admission: &Admission, windows: &Windows, response: Response, mut turn: Turn) {
+/// Records an answer in its turn. Its window shows it with these edits.
+pub(super) async fn record(
+    admission: &Admission,
+    windows: &Windows,
+    turn: &mut Turn,
+    (response, edits): (Response, Vec<Edit>),
+) {
     if turn.matched.is_apart() {
         return admission.shared.lines.recent.compacted(&turn.matched, &response.message.text());
     }
     admission.shared.metrics.reasoning_lost(response.lost_reasoning);
-    match windows.answered(&mut turn, response).await {
+    match windows.answered(turn, response, edits).await {
         // Without windows, there is nothing to compare with.
         Ok(_) if admission.current.config.shadow => {}
         Ok(dollars) => {
             admission.shared.payoff.count(
                 admission.caller.tenant.as_ref(),
-                windows.arm(&turn),
+                windows.arm(turn),
                 &mut turn.matched.line.state.spent(),
                 turn.matched.is_from_person,
                 dollars,

@@ -1,31 +1,35 @@
 //! Calls of the gateway's own tools in an answer.
 
+use bytes::Bytes;
+use lookback_wire::dialect::{RawRequest, Response};
+
 use super::call::{LineCall, failed};
 use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::exchange::relay::Answer;
 use crate::gateway::http::copy;
 use crate::gateway::http::copy::Copy;
-use crate::gateway::lines::hidden_exchange;
+use crate::gateway::lines::hidden_exchange::{self, OwnCall};
+use crate::gateway::lines::turn::Turn;
 use crate::gateway::report::note::Note;
 use crate::gateway::report::telemetry::CallSpan;
-use crate::gateway::windows::Sending;
+use crate::gateway::windows::Windows;
 
 /// The outcome for an answer after its tool calls were examined.
 pub(super) enum AfterTools {
     /// The answer is for the client.
     Passes(Answer),
     /// The gateway has answered its tool calls, and sends the next request to the model.
-    AskAgain(Sending),
+    AskAgain(Option<Bytes>),
     /// The model cannot be asked again, and the answer is of no use to the client.
     GivenUp(&'static str),
 }
 
-/// Answers the calls of the gateway's tools. Whether an answer has such calls is known only at its end. So if tools
-/// were offered, the whole answer is read before the client gets any of it.
+/// Answers the calls of the gateway's tools in an answer that is not a stream. The client gets nothing before its end,
+/// which shows whether it has such calls.
 pub(super) async fn answer_tools(
     admission: &Admission,
-    own: Option<&LineCall<'_>>,
+    own: Option<&mut LineCall<'_>>,
     (note, span): (&mut Note, &mut CallSpan),
     mut answer: Answer,
 ) -> AfterTools {
@@ -44,10 +48,26 @@ pub(super) async fn answer_tools(
     // An answer that broke off does so for the client too.
     let Some((response, calls)) = calls else { return AfterTools::Passes(answer) };
     span.answered(&response);
-    if note.asides >= hidden_exchange::MOST + hidden_exchange::MORE {
-        return AfterTools::GivenUp("the model calls memory tools again and again");
+    match answer_calls(admission, (windows, turn, request), (note, response, &calls)).await {
+        Ok(body) => AfterTools::AskAgain(body),
+        Err(why) => AfterTools::GivenUp(why),
     }
-    match windows.aside(turn, request, response, &calls).await {
+}
+
+/// Answers the calls of an answer that the client does not get. Returns the body of the request that continues with
+/// them.
+///
+/// # Errors
+/// Returns the reason that the model cannot be asked again.
+pub(super) async fn answer_calls(
+    admission: &Admission,
+    (windows, turn, request): (&Windows, &mut Turn, &RawRequest<'_>),
+    (note, response, calls): (&mut Note, Response, &[OwnCall]),
+) -> Result<Option<Bytes>, &'static str> {
+    if note.asides >= hidden_exchange::MOST + hidden_exchange::MORE {
+        return Err("the model calls memory tools again and again");
+    }
+    match windows.aside(turn, request, response, calls).await {
         Ok((sending, dollars)) => {
             note.asides += 1;
             admission.shared.payoff.count(
@@ -57,11 +77,12 @@ pub(super) async fn answer_tools(
                 false,
                 dollars,
             );
-            AfterTools::AskAgain(sending)
+            sending.describe(note, turn);
+            Ok(sending.body.map(Bytes::from))
         }
         Err(error) => {
             failed(admission, &format_args!("a memory tool of {} was not answered: {}", turn.name(), chained(&error)));
-            AfterTools::GivenUp("the memory of this gateway does not answer")
+            Err("the memory of this gateway does not answer")
         }
     }
 }

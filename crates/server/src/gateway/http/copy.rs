@@ -63,9 +63,9 @@ impl Copy {
         }
     }
 
-    /// Returns whether a stream is complete.
-    pub(crate) fn is_complete(&self) -> bool {
-        matches!(&self.body, CopyBody::Events(stream) if stream.is_complete())
+    /// Returns whether a stream has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(&self.body, CopyBody::Events(stream) if stream.is_over())
     }
 
     /// Returns an error event of a stream.

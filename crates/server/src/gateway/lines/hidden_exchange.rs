@@ -71,11 +71,13 @@ pub(crate) struct Watch {
     memory: Memory,
     sheet: Option<FactSheet>,
     progress: Option<Progress>,
+    /// Calls that the gateway answers with the client's next request, and the messages of the conversation up to them.
+    late: Option<(Vec<OwnCall>, u64)>,
 }
 
 impl Watch {
     pub(crate) fn new(memory: Memory) -> Watch {
-        Watch { memory, sheet: None, progress: None }
+        Watch { memory, sheet: None, progress: None, late: None }
     }
 
     /// Returns the notes for this request. `new` is the number of new messages at its end.
@@ -94,6 +96,23 @@ impl Watch {
             let (progress, reaction) = ask(progress, events(session.view(), asks, new), run).await;
             self.progress = progress;
             notes.extend(reaction.notes);
+        }
+        notes
+    }
+
+    /// Keeps calls of an answer, because the client answers its other calls first. The conversation has `messages` up to
+    /// this answer.
+    pub(crate) fn keep(&mut self, calls: Vec<OwnCall>, messages: u64) {
+        self.late = Some((calls, messages));
+    }
+
+    /// Answers the calls that were kept, if the client has continued after them: it knows `known` messages.
+    pub(crate) async fn late(&mut self, session: &Session, known: u64) -> Vec<String> {
+        let Some((calls, _)) = self.late.take().filter(|(_, messages)| known >= *messages) else { return Vec::new() };
+        let mut notes = Vec::new();
+        for OwnCall { call, .. } in calls {
+            let (text, _) = self.answer(session, &call, None).await;
+            notes.push(format!("[You also called {} with {}. It returned:]\n{text}", call.name, call.arguments));
         }
         notes
     }
@@ -129,11 +148,11 @@ impl Watch {
     }
 }
 
-/// A tool call in an answer that the client does not get.
+/// A tool call in an answer with calls of the gateway's tools.
 pub(crate) struct OwnCall {
     call: ToolCall,
     /// Whether it calls a tool of the gateway.
-    is_ours: bool,
+    pub(crate) is_ours: bool,
     /// Whether the model made too many calls.
     is_too_many: bool,
 }

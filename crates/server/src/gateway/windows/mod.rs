@@ -14,6 +14,7 @@ use lookback_session::Batch;
 use lookback_session::adapter;
 use lookback_session::{Error, Session};
 use lookback_store::{MemoryStore, Store, StoreError};
+use lookback_wire::edit::Edit;
 use lookback_wire::message::{PartRef, ResultItem};
 use lookback_wire::{
     dialect::{Dialect, Preamble, RawRequest, Response, TooLong},
@@ -155,7 +156,8 @@ impl Windows {
             }
             // Notes may have to repeat what a compaction removes, so the compaction comes first.
             let before = session.window().await?.entries().iter().rev().find_map(Compacted::from_entry);
-            let notes = watch.notes(&turn.adds, session, turn.matched.is_from_person, synced.new).await;
+            let mut notes = watch.late(session, synced.known).await;
+            notes.extend(watch.notes(&turn.adds, session, turn.matched.is_from_person, synced.new).await);
             hidden_exchange::write(session, notes).await?;
             let sending = self.sending(session, turn, request, false).await?;
             Ok(Sending { compacted: sending.compacted.or(before), ..sending })
@@ -287,8 +289,23 @@ impl Windows {
         .await
     }
 
-    /// Records the model's answer and the provider's usage report. Returns the cost in US dollars, if known.
-    pub(crate) async fn answered(&self, turn: &mut Turn, mut response: Response) -> Result<Option<f64>, NoWindow> {
+    /// Keeps calls of an answer whose other calls the client answers, until its next request.
+    pub(crate) async fn later(&self, turn: &Turn, calls: Vec<OwnCall>) -> Result<(), NoWindow> {
+        self.with_open(&turn.matched.line, async |Open { session, watch, .. }| {
+            watch.keep(calls, session.view().history_len());
+            Ok(())
+        })
+        .await
+    }
+
+    /// Records the model's answer, which the window shows with these edits, and the provider's usage report. Returns the
+    /// cost in US dollars, if known.
+    pub(crate) async fn answered(
+        &self,
+        turn: &mut Turn,
+        mut response: Response,
+        edits: Vec<Edit>,
+    ) -> Result<Option<f64>, NoWindow> {
         let answer = response.message.clone();
         // A held-out session is not made smaller either.
         response.fills_window &= self.arm(turn) == Arm::Windowed;
@@ -304,7 +321,7 @@ impl Windows {
             if !turn.is_measured {
                 response.input = None;
             }
-            session.answered(response).await?;
+            adapter::answered_joined(session, response, edits).await?;
             let model = session.settings().model.as_deref();
             if let Some((model, calibration)) = session.view().calibrations().find(|(named, _)| Some(*named) == model) {
                 self.admission.shared.lines.calibrations.learn(&turn.upstream, model, calibration);

@@ -1,9 +1,12 @@
 //! Tests of what a gateway adds to requests if it is configured to.
 
+use std::io::Read as _;
+
 use super::*;
 use futures_lite::future::block_on;
 use lookback_engine::policy::{Keep, Limits};
 use lookback_facts::{Memory, Scope, Statement};
+use lookback_wire::dialect::{Request, ResponseStream};
 use stand_in::Fault;
 
 fn adding(adds: &str) -> Lab {
@@ -138,12 +141,16 @@ fn calls_of_memory_tools_are_answered_and_the_client_sees_none_of_it() {
         let answer = client.say(&lab, words);
         assert_eq!(answer.status, 200, "{dialect:?} {stream}: {}", answer.body);
         assert!(!answer.body.contains("memory_finding"), "{dialect:?} {stream}: {}", answer.body);
-        assert_eq!(answer.header("x-lookback-asides"), Some("1"), "{dialect:?} {stream}");
+        assert_eq!(answer.header("x-lookback-asides"), (!stream).then_some("1"), "{dialect:?} {stream}");
         assert_eq!(lab.stand_in.count(), 2, "{dialect:?} {stream}");
         assert!(sent(&lab).contains("is remembered"), "{dialect:?} {stream}: {}", sent(&lab));
 
         // The next request includes the messages that the client did not see, so that the provider's cache matches its
         // beginning.
+        if stream {
+            client.messages.pop();
+            client.messages.extend(streamed(dialect, &answer));
+        }
         let again = client.say(&lab, r#"And CALL memory_search {"query":"listens"} too."#);
         assert_eq!((again.status, again.session()), (200, answer.session()), "{dialect:?} {stream}");
         let request = sent(&lab);
@@ -165,7 +172,7 @@ fn reasoning_that_the_provider_has_not_stored_is_not_sent_back_to_it() {
         let body = json!({"model": "m", "store": false, "stream": stream, "reasoning": {"effort": "low"},
             "input": [{"role": "user", "content": words}]});
         let answer = lab.post("/v1/responses", &[], &body);
-        assert_eq!((answer.status, answer.header("x-lookback-asides")), (200, Some("1")), "{}", answer.body);
+        assert_eq!((answer.status, lab.stand_in.count()), (200, 2), "{}", answer.body);
         assert!(answer.body.contains("rs_"), "the client gets what the model said: {}", answer.body);
         let again = sent(&lab);
         assert!(again.contains("function_call_output") && !again.contains("rs_"), "{again}");
@@ -199,6 +206,131 @@ fn what_is_called_together_with_a_memory_tool_is_called_again_alone() {
         assert_eq!(answer.status, 200, "{dialect:?}: {}", answer.body);
         assert!(sent(&lab).contains("Call it again"), "{dialect:?}: {}", sent(&lab));
         assert!(lab.stand_in.report().refused.is_empty(), "{dialect:?}");
+    }
+}
+
+/// Returns the model's part of a streamed answer, as messages for the next request.
+fn streamed(dialect: Dialect, answer: &Answer) -> Vec<Value> {
+    let mut stream = ResponseStream::new(dialect);
+    stream.read(answer.body.as_bytes());
+    let message = stream.response().unwrap().message;
+    message.wire().unwrap().elements().iter().map(|raw| serde_json::from_str(raw.get()).unwrap()).collect()
+}
+
+/// Returns the messages of a request.
+fn messages(dialect: Dialect, body: &[u8]) -> Vec<String> {
+    let request = Request::decode(body, Some(dialect)).unwrap();
+    request.messages().iter().map(|message| message.wire().unwrap().raw.get().to_owned()).collect()
+}
+
+#[test]
+fn everything_but_calls_of_memory_tools_is_streamed_and_the_model_sees_it_once() {
+    for dialect in DIALECTS {
+        let lab = adding("\"memory-tools\"");
+        let mut client = Client { stream: true, ..Client::new(dialect) };
+        client.say(&lab, "The heron stands at the lake.");
+        let answer = client.say(&lab, r#"CALL memory_search {"query":"heron"} please"#);
+        let words = client.words(&answer);
+        assert!(words.starts_with("I shall see.\n") && words.ends_with("\nThis is answer 3."), "{dialect:?}: {words}");
+        client.messages.pop();
+        client.messages.extend(streamed(dialect, &answer));
+
+        let answer = client.say(&lab, "Go on.");
+        assert_eq!(answer.header("x-lookback-line"), Some("continued"), "{dialect:?}");
+        let seen = lab.stand_in.seen();
+        let [aside, next] = [&seen[2], &seen[3]].map(|seen| messages(dialect, &seen.body));
+        assert_eq!(next[..aside.len()], aside, "{dialect:?}: the provider has cached these messages");
+        let next = next.concat();
+        assert_eq!(next.matches("I shall see.").count(), 1, "{dialect:?}: {next}");
+        assert!(next.find("I shall see.") < next.find("This is answer 3."), "{dialect:?}: {next}");
+        assert!(lab.stand_in.report().refused.is_empty(), "{dialect:?}");
+
+        // If the gateway forgets everything, the client's history is still valid.
+        let other = adding("\"memory-tools\"");
+        let answer = client.say(&other, "Once more.");
+        assert_eq!(answer.status, 200, "{dialect:?}: {}", answer.body);
+        assert!(other.stand_in.report().refused.is_empty(), "{dialect:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_never_ends_has_begun_for_the_client() {
+    for dialect in DIALECTS {
+        let lab = adding("\"recall\"");
+        let mut client = Client { stream: true, ..Client::new(dialect) };
+        client.messages.push(client.said("user", "Hi"));
+        lab.stand_in.fail_next(Fault::Stall);
+        let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let mut answer = agent.post(format!("{}{}", lab.base, client.path())).send(client.body().to_string()).unwrap();
+        let mut begun = [0; 6];
+        answer.body_mut().as_reader().read_exact(&mut begun).unwrap();
+        assert!(begun.starts_with(b"event:") || begun.starts_with(b"data:"), "{dialect:?}: {begun:?}");
+    }
+}
+
+#[test]
+fn the_usage_of_a_joined_answer_is_that_of_all_its_calls() {
+    for dialect in DIALECTS {
+        let lab = adding("\"memory-tools\"");
+        let mut client = Client { stream: true, ..Client::new(dialect) };
+        client.say(&lab, "The heron stands at the lake.");
+        let answer = client.say(&lab, r#"CALL memory_search {"query":"heron"} please"#);
+        let mut stream = ResponseStream::new(dialect);
+        stream.read(answer.body.as_bytes());
+        let input = stream.response().unwrap().input.unwrap();
+        let path = format!("/lookback/v1/sessions/{}/calls", answer.session().replace('/', "%2F"));
+        let calls: Value = serde_json::from_str(&lab.send("GET", &path, &[], "").body).unwrap();
+        let calls = calls["calls"].as_array().unwrap();
+        let sent: Vec<u64> = calls.iter().skip(1).filter_map(|call| call["sent_tokens"].as_u64()).collect();
+        assert_eq!((sent.len(), sent.iter().sum::<u64>()), (2, input), "{dialect:?}: {calls:?}");
+    }
+}
+
+#[test]
+fn a_call_beside_one_of_the_client_is_answered_with_its_next_request() {
+    for dialect in DIALECTS {
+        let lab = adding("\"recall\"");
+        let mut client = Client { stream: true, ..Client::new(dialect) };
+        client.say(&lab, "The heron stands at the lake.");
+        let words = r#"CALL recall {"query":"heron"} and CALL read {"path":"a"} please"#;
+        client.messages.push(client.said("user", words));
+        let answer = client.ask(&lab);
+        assert_eq!((answer.status, lab.stand_in.count()), (200, 2), "{dialect:?}: {}", answer.body);
+        assert!(!answer.body.contains("heron"), "{dialect:?}: {}", answer.body);
+        let mut stream = ResponseStream::new(dialect);
+        stream.read(answer.body.as_bytes());
+        let message = stream.response().unwrap().message;
+        let call = message.tool_calls().next().unwrap().1.clone();
+        assert_eq!(message.tool_calls().count(), 1, "{dialect:?}");
+        client.messages.extend(streamed(dialect, &answer));
+        client.messages.push(client.result(&call.id, "The file is empty."));
+        let answer = client.ask(&lab);
+        assert_eq!((answer.status, answer.header("x-lookback-line")), (200, Some("continued")), "{dialect:?}");
+        let last = sent(&lab);
+        let result = last.find("The file is empty.").unwrap();
+        assert!(last[result..].contains("You also called recall"), "{dialect:?}: {last}");
+        assert!(last[result..].contains("stands at the lake"), "{dialect:?}: {last}");
+        assert!(lab.stand_in.report().refused.is_empty(), "{dialect:?}: {:?}", lab.stand_in.report().refused);
+    }
+}
+
+#[test]
+fn an_error_after_a_hidden_call_is_an_error_in_the_stream() {
+    for dialect in DIALECTS {
+        let lab = adding("\"memory-tools\"");
+        let mut client = Client { stream: true, ..Client::new(dialect) };
+        client.say(&lab, "The heron stands at the lake.");
+        lab.stand_in.fail_next(Fault::None);
+        lab.stand_in.fail_next("529".parse().unwrap());
+        client.messages.push(client.said("user", r#"CALL memory_search {"query":"heron"}"#));
+        let answer = client.ask(&lab);
+        let mut stream = ResponseStream::new(dialect);
+        stream.read(answer.body.as_bytes());
+        assert!(stream.error().is_some() && !stream.is_complete(), "{dialect:?}: {}", answer.body);
+        // The client asks again, and the model still has the result.
+        let again = client.ask(&lab);
+        assert_eq!(again.status, 200, "{dialect:?}: {}", again.body);
+        assert!(lab.stand_in.report().refused.is_empty(), "{dialect:?}: {:?}", lab.stand_in.report().refused);
     }
 }
 

@@ -1,9 +1,11 @@
 //! Joins streams of streamGenerateContent, whose chunks have whole parts.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use super::usage::Usage;
-use super::{Own, Passing, Seam};
+use super::{GAP, Own, Passing, Seam};
 use lookback_content::json::{self, Fields};
 
 #[derive(Default)]
@@ -12,6 +14,10 @@ pub(in crate::dialect) struct Chunks {
     hides: bool,
     /// Whether the newest call is hidden. The arguments of a call may follow in parts without its name.
     is_hidden: bool,
+    /// Whether the client has text of this or of earlier answers.
+    says: bool,
+    /// Whether the next text comes after that of an earlier answer.
+    parts: bool,
     usage: Usage,
 }
 
@@ -29,11 +35,11 @@ impl Seam for Chunks {
         };
         let mut content = candidate.get("content").and_then(Fields::read).unwrap_or_default();
         let parts = content.get("parts").and_then(json::array).unwrap_or_default();
-        let kept: Vec<&RawValue> = parts.iter().copied().filter(|part| !self.is_own(part, own)).collect();
-        let filtered = kept.len() < parts.len();
+        let kept: Vec<Cow<'_, RawValue>> = parts.iter().filter_map(|part| self.kept(part, own)).collect();
+        let filtered = kept.len() < parts.len() || kept.iter().any(|part| matches!(part, Cow::Owned(_)));
         changes |= filtered;
         let ends = candidate.get("finishReason").is_some();
-        let (is_empty, kept) = (kept.is_empty(), json::write_array(kept));
+        let (is_empty, kept) = (kept.is_empty(), json::write_array(kept.iter().map(AsRef::as_ref)));
         let with = |event: &Fields<'_>, candidate: &Fields<'_>| {
             let candidate = candidate.write();
             let others = candidates.iter().skip(1).copied();
@@ -72,7 +78,7 @@ impl Seam for Chunks {
     }
 
     fn resume(&mut self) {
-        (self.hides, self.is_hidden) = (false, false);
+        (self.hides, self.is_hidden, self.parts) = (false, false, self.says);
         self.usage.resume();
     }
 
@@ -88,16 +94,26 @@ impl Chunks {
         sum.map(|sum| event.set("usageMetadata", sum)).is_some()
     }
 
-    /// Returns whether a part is a call of the intermediary's own tools, or continues one.
-    fn is_own(&mut self, part: &RawValue, own: &Own) -> bool {
-        let part = Fields::read(part).unwrap_or_default();
-        let Some(call) = part.get("functionCall").or_else(|| part.get("function_call")).and_then(Fields::read) else {
-            return false;
-        };
-        if let Some(name) = call.text("name").filter(|name| !name.is_empty()) {
-            self.is_hidden = own.has(Some(name));
+    /// Returns a part for the client. `None` if it is a call of the intermediary's tools, or continues one.
+    fn kept<'a>(&mut self, raw: &'a RawValue, own: &Own) -> Option<Cow<'a, RawValue>> {
+        let mut part = Fields::read(raw).unwrap_or_default();
+        let is_thought = part.get("thought").is_some_and(|thought| thought.get() == "true");
+        if let Some(text) = part.text("text").filter(|text| !text.is_empty() && !is_thought).map(Cow::into_owned) {
+            self.says = true;
+            if std::mem::take(&mut self.parts) {
+                part.set("text", json::string(&format!("{GAP}{text}")));
+                return Some(Cow::Owned(part.write()));
+            }
         }
-        self.hides |= self.is_hidden;
-        self.is_hidden
+        if let Some(call) = part.get("functionCall").or_else(|| part.get("function_call")).and_then(Fields::read) {
+            if let Some(name) = call.text("name").filter(|name| !name.is_empty()) {
+                self.is_hidden = own.has(Some(name));
+            }
+            if self.is_hidden {
+                self.hides = true;
+                return None;
+            }
+        }
+        Some(Cow::Borrowed(raw))
     }
 }

@@ -25,7 +25,8 @@ use lookback_content::json::Fields;
 /// Several streamed answers of a model, joined into one stream of server-sent events.
 ///
 /// The events of an answer pass byte for byte if nothing has to change in them. The joined stream has one start, indexes
-/// that continue, and one end with all usage added up.
+/// that continue, and one end with all usage added up. Where clients join all texts, an empty line stands between those of
+/// two answers.
 ///
 /// ```
 /// use lookback_wire::dialect::{Dialect, Stitch};
@@ -52,6 +53,9 @@ pub struct Stitch {
     shown: Vec<Option<usize>>,
     dialect: Dialect,
 }
+
+/// Stands between the texts of two answers, in dialects whose clients join all texts.
+pub(super) const GAP: &str = "\n\n";
 
 /// The names of the intermediary's tools.
 pub(super) struct Own(Vec<String>);
@@ -171,7 +175,8 @@ impl Stitch {
         let hide = |(part, (value, length)): (usize, (PartRef<'_>, &Option<usize>))| match (value, length) {
             (_, Some(0)) => None,
             (PartRef::Text(text), Some(length)) if text.len() > *length => {
-                let cut = Cut { tail: text.len() - length, ..Cut::nothing() };
+                let new = text.get(*length..).unwrap_or_default();
+                let cut = Cut { tail: new.strip_prefix(GAP).unwrap_or(new).len(), ..Cut::nothing() };
                 Some(Edit { part, change: Change::Cut { item: 0, cut } })
             }
             _ => Some(Edit { part, change: Change::Hide(Hidden::Shown) }),

@@ -1,10 +1,12 @@
 //! Joins streams of Chat Completions, whose calls have indexes.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use super::places::{Places, number};
 use super::usage::Usage;
-use super::{Own, Passing, Seam};
+use super::{GAP, Own, Passing, Seam};
 use lookback_content::json::{self, Fields};
 
 #[derive(Default)]
@@ -17,6 +19,10 @@ pub(in crate::dialect) struct Chunks {
     hides: bool,
     /// Whether the newest call is hidden. Some servers send later pieces of a call without an index.
     is_hidden: bool,
+    /// Whether the client has text of this or of earlier answers.
+    says: bool,
+    /// Whether the next text comes after that of an earlier answer.
+    parts: bool,
     usage: Usage,
 }
 
@@ -82,7 +88,7 @@ impl Seam for Chunks {
 
     fn resume(&mut self) {
         self.is_later = true;
-        (self.hides, self.is_hidden) = (false, false);
+        (self.hides, self.is_hidden, self.parts) = (false, false, self.says);
         self.calls.resume();
         self.usage.resume();
     }
@@ -116,6 +122,13 @@ impl Chunks {
         if self.is_later && delta.get("role").is_some() {
             delta.remove("role");
             changes = true;
+        }
+        if let Some(text) = delta.text("content").filter(|text| !text.is_empty()).map(Cow::into_owned) {
+            self.says = true;
+            if std::mem::take(&mut self.parts) {
+                delta.set("content", json::string(&format!("{GAP}{text}")));
+                changes = true;
+            }
         }
         let Some(calls) = delta.get("tool_calls").and_then(json::array) else { return changes };
         let mut kept: Vec<Box<RawValue>> = Vec::with_capacity(calls.len());

@@ -55,7 +55,7 @@ impl Pieces for Blocks {
                 self.usage = inner.get("usage").map(ToOwned::to_owned);
                 EventKind::Nothing
             }
-            "messageStop" => EventKind::End,
+            "messageStop" => EventKind::Stop,
             kind if kind.ends_with("Exception") => EventKind::Error,
             _ => EventKind::Nothing,
         }

@@ -39,7 +39,7 @@ impl Pieces for Chunks {
         let said = !parts.is_empty();
         parts.into_iter().for_each(|part| self.add_part(part));
         if candidate.get("finishReason").is_some() {
-            EventKind::End
+            EventKind::Stop
         } else if said {
             EventKind::Content
         } else {

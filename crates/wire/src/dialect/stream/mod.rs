@@ -39,6 +39,7 @@ pub struct ResponseStream {
     bytes: usize,
     has_content: bool,
     is_complete: bool,
+    is_over: bool,
     error: Option<String>,
 }
 
@@ -58,7 +59,9 @@ pub(super) enum EventKind {
     Nothing,
     /// A piece of the model's message.
     Content,
-    /// The end of the response.
+    /// The end of the response, behind which a usage report may follow.
+    Stop,
+    /// The end of the response, and of the stream.
     End,
     /// An error, in the middle of the stream.
     Error,
@@ -74,6 +77,7 @@ impl ResponseStream {
             bytes: 0,
             has_content: false,
             is_complete: false,
+            is_over: false,
             error: None,
         }
     }
@@ -92,7 +96,7 @@ impl ResponseStream {
     /// Reads the data of one event, for callers that split the stream into events themselves.
     pub fn event(&mut self, data: &str) {
         if data.trim() == "[DONE]" {
-            self.is_complete = true;
+            (self.is_complete, self.is_over) = (true, true);
             return;
         }
         let Ok(raw) = serde_json::from_str::<&RawValue>(data.trim()) else { return };
@@ -101,7 +105,10 @@ impl ResponseStream {
             EventKind::Nothing => {}
             EventKind::Content => self.has_content = true,
             // The last piece may come with the end.
-            EventKind::End => (self.is_complete, self.has_content) = (true, true),
+            kind @ (EventKind::Stop | EventKind::End) => {
+                (self.is_complete, self.has_content) = (true, true);
+                self.is_over |= kind == EventKind::End;
+            }
             EventKind::Error => self.error = self.error.take().or_else(|| Some(data.trim().to_owned())),
         }
     }
@@ -115,6 +122,13 @@ impl ResponseStream {
     /// Returns whether the response has ended. If the stream closes earlier, it was cut off.
     pub fn is_complete(&self) -> bool {
         self.is_complete
+    }
+
+    /// Returns whether the stream has ended. Some streams have a usage report after the response is
+    /// [complete](ResponseStream::is_complete), and some close without an end.
+    #[doc(hidden)]
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// Returns the first error in the stream, as the provider sent it.

@@ -53,7 +53,7 @@ impl Pieces for Chunks {
         let said = self.add_delta(&delta);
         let is_over = choice.get("finish_reason").is_some_and(|reason| reason.get() != "null");
         if is_over {
-            EventKind::End
+            EventKind::Stop
         } else if said {
             EventKind::Content
         } else {
