@@ -2,7 +2,7 @@
 //!
 //! A user asks for `steps 1 to 12`. The model calls the client's shell for each step, sometimes for two at once. The
 //! output of each step contains its number, so the newest messages alone show what comes next, even if the window was
-//! cut.
+//! cut. If there is a tool `recall`, the model sometimes calls it before a step, or beside it.
 
 use std::sync::LazyLock;
 
@@ -24,14 +24,15 @@ static CALL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"CALL (\w+) 
 static BEGUN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"\{"agent_id":"([^"]+)""#).ok());
 static DONE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"STEP (\d+) OF (\d+)").ok());
 
+/// The tool with which the model reads messages that have left its window.
+const RECALL: &str = "recall";
+
 /// The tools that run commands, by preference.
 const SHELLS: [&str; 6] = ["run", "exec_command", "shell", "bash", "run_shell_command", "Bash"];
 
 /// Returns the model's answer to a request.
 pub(crate) fn say(request: &Request, number: usize) -> Said {
-    let messages = request.messages();
-    let newest = messages.iter().rposition(|message| message.role() == Role::Assistant).map_or(0, |last| last + 1);
-    let newest: String = messages.iter().skip(newest).map(Message::text).collect::<Vec<_>>().join("\n");
+    let newest = said_since(request.messages());
     if newest.is_empty() && request.member("input").is_some_and(|input| input.get().contains("compaction_trigger")) {
         return Said { compacts: true, ..Said::default() };
     }
@@ -53,7 +54,8 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
     }
     let shells: Vec<&Tool> =
         SHELLS.iter().filter_map(|name| tools.iter().find(|tool| tool.name == *name)).chain(&tools).collect();
-    match next(&newest) {
+    let (since_run, has_recalled) = since_run(request.messages());
+    match next(&since_run) {
         Some((step, last)) if step <= last => {
             // Every fourth call runs two steps at once.
             let steps = if step % 4 == 1 && step < last { step..step + 2 } else { step..step + 1 };
@@ -62,7 +64,15 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
                     shells.iter().find_map(|tool| Some((tool, tool.running(&command(step, last))?)))?;
                 Some(tool.called(format!("call_{step}"), arguments))
             };
-            let calls: Vec<Call> = steps.filter_map(call).collect();
+            let recall = if has_recalled { None } else { tools.iter().find(|tool| tool.name == RECALL) };
+            let recall = recall.map(|tool| tool.called(format!("recall_{step}"), json!({"query": "heron"})));
+            if step % 6 == 3
+                && let Some(recall) = recall
+            {
+                return Said { text: "I look it up.".to_owned(), calls: vec![recall], ..Said::default() };
+            }
+            let beside = recall.filter(|_| step % 6 == 5);
+            let calls: Vec<Call> = beside.into_iter().chain(steps.filter_map(call)).collect();
             let text =
                 if calls.is_empty() { "There is no shell.".to_owned() } else { format!("Now comes step {step}.") };
             Said { text, calls, ..Said::default() }
@@ -70,6 +80,28 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
         Some((_, last)) => Said { text: format!("All steps up to {last} are done."), ..Said::default() },
         // The number makes each answer different.
         None => Said { text: format!("This is answer {number}."), ..Said::default() },
+    }
+}
+
+/// Returns the text after the model's newest message.
+fn said_since(messages: &[Message]) -> String {
+    let newest = messages.iter().rposition(|message| message.role() == Role::Assistant).map_or(0, |last| last + 1);
+    messages.iter().skip(newest).map(Message::text).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the text after the model's newest message except for those that only called `recall`, and whether there are
+/// such messages.
+fn since_run(messages: &[Message]) -> (String, bool) {
+    let mut end = messages.len();
+    loop {
+        let text = said_since(messages.get(..end).unwrap_or_default());
+        let said = messages.iter().take(end).rposition(|message| message.role() == Role::Assistant);
+        let calls = said.and_then(|at| Some((at, messages.get(at)?.tool_calls().any(|(_, call)| call.name == RECALL))));
+        let has_run = DONE.as_ref().is_some_and(|done| done.is_match(&text));
+        match calls {
+            Some((at, true)) if !has_run => end = at,
+            _ => return (text, end < messages.len()),
+        }
     }
 }
 

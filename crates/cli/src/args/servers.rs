@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use lookback_facts::Memory;
-use lookback_server::gateway::Add;
+use lookback_server::gateway::{Add, UnknownAdd};
 use lookback_store::LogName;
 use lookback_store::Tenant;
 
@@ -143,9 +143,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, conflicts_with = "holdout")]
     pub(crate) shadow: bool,
     /// Add this to the requests of conversations: fact-sheet, memory-tools, recall, progress, cache-markers or summaries,
-    /// with commas between them
-    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
-    pub(crate) add: Vec<Add>,
+    /// with commas between them, or none [default: recall, if a request has tools]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = addition)]
+    pub(crate) add: Vec<Option<Add>>,
     /// A host name that clients without keys may use for this machine, in addition to localhost and the address, such
     /// as that of a container; may be repeated
     #[arg(long, value_name = "HOST")]
@@ -175,6 +175,11 @@ pub(crate) enum LogForm {
     Text,
     Json,
     Failures,
+}
+
+/// Parses an addition. `none` is none.
+fn addition(text: &str) -> Result<Option<Add>, UnknownAdd> {
+    if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

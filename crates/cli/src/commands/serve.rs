@@ -98,7 +98,7 @@ impl<'a> File<'a> {
         config.holdout = args.holdout.unwrap_or(config.holdout);
         config.shadow |= args.shadow;
         if !args.add.is_empty() {
-            config.adds = args.add.clone();
+            config.adds = Some(args.add.iter().copied().flatten().collect());
         }
         if !args.allow_host.is_empty() {
             config.hosts = args.allow_host.clone();

@@ -192,7 +192,8 @@ impl History {
 fn whole_size(arrival: &Arrival, counter: &dyn TokenCounter) -> Size {
     // A repair keeps nothing of a text that it replaces, while a cap keeps a head or a tail.
     let is_cap = |edit: &Edit| matches!(&edit.change, Change::Cut { cut, .. } if cut.head > 0 || cut.tail > 0);
-    if !arrival.edits.iter().any(is_cap) {
+    // The model's answers are not capped.
+    if arrival.message.role() == Role::Assistant || !arrival.edits.iter().any(is_cap) {
         return arrival.size;
     }
     let others: Vec<Edit> = arrival.edits.iter().filter(|edit| !is_cap(edit)).cloned().collect();

@@ -117,7 +117,11 @@ impl Gateway {
     pub fn policy_for(&self, reads_back: bool) -> Policy {
         let reader = if reads_back { policies::for_readers(&self.policy) } else { None };
         let policy = reader.unwrap_or_else(|| self.policy.clone());
-        if self.config.adds.contains(&Add::Summaries) { config::summarizer::summarizing(&policy) } else { policy }
+        if self.config.adds.iter().flatten().any(|add| *add == Add::Summaries) {
+            config::summarizer::summarizing(&policy)
+        } else {
+            policy
+        }
     }
 
     /// Sets how the configuration is read again when the process gets the signal `SIGHUP`. If the function returns

@@ -13,6 +13,7 @@ use lookback_wire::dialect::Dialect;
 use crate::gateway::admission::caller::Caller;
 use crate::gateway::admission::{Admission, Shared};
 use crate::gateway::client::Head;
+use crate::gateway::config::additions::Additions;
 use crate::gateway::config::upstream::{Route, Upstream};
 use crate::gateway::exchange;
 use crate::gateway::exchange::relay;
@@ -113,8 +114,7 @@ async fn answer(shared: Arc<Shared>, request: Request) -> Response<Body> {
                 return nowhere();
             };
             let is_let_in = admission.let_in(&parts.uri, &head.headers).is_ok();
-            let adds = admission.caller.adds(upstream, &current.config).iter().copied();
-            let adds = adds.filter(|add| is_let_in || !add.shows_memory()).collect();
+            let adds = Additions::new(admission.caller.adds(upstream, &current.config), is_let_in);
             exchange::make(admission, upstream, exchange::Call { head, body, text, dialect, model, adds }).await
         }
         Endpoint::Other(dialect) => match route.upstream(dialect, None, &head.headers) {

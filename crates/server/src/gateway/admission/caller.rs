@@ -65,10 +65,10 @@ impl Caller {
         Ok(Caller { tenant, account, adds, _open: open })
     }
 
-    /// Returns the additions to its requests to an upstream. The key overrides the upstream, which overrides the whole
-    /// configuration.
-    pub(crate) fn adds<'a>(&'a self, upstream: &'a Upstream, config: &'a Config) -> &'a [Add] {
-        self.adds.as_deref().or(upstream.adds()).unwrap_or(&config.adds)
+    /// Returns the list of additions to its requests to an upstream, if there is one. The key overrides the upstream,
+    /// which overrides the whole configuration.
+    pub(crate) fn adds<'a>(&'a self, upstream: &'a Upstream, config: &'a Config) -> Option<&'a [Add]> {
+        self.adds.as_deref().or(upstream.adds()).or(config.adds.as_deref())
     }
 }
 

@@ -34,6 +34,29 @@ pub enum Add {
     Summaries,
 }
 
+/// The additions to a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Additions {
+    /// The configured list, without the additions that this client may not have.
+    listed: Option<Vec<Add>>,
+    is_let_in: bool,
+}
+
+impl Additions {
+    /// Creates the additions of a list, if there is one. Only a client that is let in may read the store.
+    pub(crate) fn new(list: Option<&[Add]>, is_let_in: bool) -> Additions {
+        let allowed = |list: &[Add]| list.iter().copied().filter(|add| is_let_in || !add.shows_memory()).collect();
+        Additions { listed: list.map(allowed), is_let_in }
+    }
+
+    /// Returns the additions to a request. Without a list, it is [`Add::Recall`] if the request `lacks_recall`: it has
+    /// tools, but none to read back what was cut.
+    pub(crate) fn to(&self, lacks_recall: bool) -> Vec<Add> {
+        let default = || if lacks_recall && self.is_let_in { vec![Add::Recall] } else { Vec::new() };
+        self.listed.clone().unwrap_or_else(default)
+    }
+}
+
 /// A text that names no addition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a gateway can add fact-sheet, memory-tools, recall, progress, cache-markers and summaries, but not `{name}`")]

@@ -69,9 +69,9 @@ pub struct Config {
     /// Whether all conversations are sent as they come. The gateway only computes their windows, and reports them. The
     /// default is `false`.
     pub shadow: bool,
-    /// The additions to the requests of conversations. The default is none. The list of an upstream overrides this one,
-    /// and the list of a key overrides both.
-    pub adds: Vec<Add>,
+    /// The additions to the requests of conversations. The list of an upstream overrides this one, and the list of a key
+    /// overrides both. Without any list, requests with tools get [`Add::Recall`].
+    pub adds: Option<Vec<Add>>,
     /// The model that writes summaries, if they are added. Without one, a summary consists of sentences of the
     /// conversation.
     pub(crate) summarizer: Option<SummaryModel>,

@@ -9,7 +9,7 @@ use lookback_wire::dialect::{Dialect, Preamble, RawRequest};
 use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::client::Head;
-use crate::gateway::config::additions::Add;
+use crate::gateway::config::additions::Additions;
 use crate::gateway::config::upstream::Upstream;
 use crate::gateway::http::headers;
 use crate::gateway::lines::turn::{Model, Turn};
@@ -28,7 +28,7 @@ pub(crate) struct Call {
     /// The model, if the path names it.
     pub(crate) model: Option<String>,
     /// The additions to the call.
-    pub(crate) adds: Vec<Add>,
+    pub(crate) adds: Additions,
 }
 
 /// A call that belongs to a line, with everything needed to make its windows.

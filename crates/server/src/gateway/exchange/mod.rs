@@ -163,9 +163,9 @@ where
         let note = Note { held_out: windows.is_compared(turn), ..Note::passed(Passed::COMPACTION) };
         return Prepared { own: Some(own), note, body: None, sent: None };
     }
-    let has_room = windows.has_room(turn, request, preamble);
+    let ahead = windows.ahead(turn, request, preamble);
     let recording = async {
-        if has_room {
+        if ahead.is_some() {
             // Lets an open connection send the request before this thread records it.
             yield_now().await;
         }
@@ -173,15 +173,19 @@ where
         sending.shadow = windows.shadow(turn, request, preamble).await;
         Ok(sending)
     };
-    let (recorded, sent): (Result<Sending, NoWindow>, _) = if has_room {
-        let (sent, recorded) = tokio::join!(send(None), recording);
-        (recorded, Some(sent))
-    } else {
-        (recording.await, None)
+    let (recorded, sent): (Result<Sending, NoWindow>, _) = match &ahead {
+        Some(body) => {
+            let (sent, recorded) = tokio::join!(send(body.clone().map(Bytes::from)), recording);
+            (recorded, Some(sent))
+        }
+        None => (recording.await, None),
     };
     match recorded {
         Ok(sending) => {
-            let sending = if sent.is_some() { sending.passed() } else { sending };
+            let sending = match ahead {
+                Some(body) => sending.sent_ahead(body),
+                None => sending,
+            };
             let (session, line) = (Some(turn.name().to_string()), Some(turn.matched.relation));
             let mut note = Note { session, line, held_out: windows.is_compared(turn), ..Note::default() };
             sending.describe(&mut note, &mut own.turn);
@@ -195,6 +199,8 @@ where
         }
         Err(error) => {
             let why = failed(admission, &format_args!("there is no window for {}: {}", turn.name(), chained(&error)));
+            // Nobody would answer calls of the tools that were sent with it.
+            let sent = sent.filter(|_| ahead.flatten().is_none());
             Prepared { sent, ..Prepared::passed(why) }
         }
     }

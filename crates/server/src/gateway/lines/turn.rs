@@ -6,7 +6,7 @@ use lookback_replay::prices::Prices;
 use lookback_store::LogName;
 use lookback_wire::dialect::{Dialect, Preamble, RawRequest, Target};
 
-use crate::gateway::config::additions::Add;
+use crate::gateway::config::additions::{Add, Additions};
 use crate::gateway::config::upstream::Upstream;
 use crate::gateway::lines::Match;
 use crate::gateway::lines::hidden_exchange::Offered;
@@ -48,14 +48,15 @@ impl Turn {
     /// Creates the turn of a request with its place. A call with which a client compacts its history gets no additions.
     pub(crate) fn new(
         matched: Match,
-        adds: &[Add],
+        adds: &Additions,
         upstream: &Upstream,
         model: Model,
         (request, preamble): (&RawRequest<'_>, &Preamble),
     ) -> Turn {
-        let adds = if matched.is_apart() { Vec::new() } else { adds.to_vec() };
-        let offers = || adds.contains(&Add::Recall) && request.takes_tools();
-        let reads_back = offers() || preamble.tool_names().iter().any(|name| name.ends_with("recall"));
+        let tools = preamble.tool_names();
+        let has_recall = tools.iter().any(|name| name.ends_with("recall"));
+        let adds = if matched.is_apart() { Vec::new() } else { adds.to(!tools.is_empty() && !has_recall) };
+        let reads_back = has_recall || adds.contains(&Add::Recall) && request.takes_tools();
         Turn {
             reads_back,
             matched,

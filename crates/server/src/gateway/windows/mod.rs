@@ -2,6 +2,7 @@
 
 mod sending;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use lookback_conversation::{Query, Scope};
@@ -20,6 +21,7 @@ use lookback_wire::{
     dialect::{Dialect, Preamble, RawRequest, Response, TooLong},
     message::Role,
 };
+use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -29,7 +31,7 @@ use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::admission::caller::workspace;
 use crate::gateway::config::additions::Add;
-use crate::gateway::lines::hidden_exchange::{self, OwnCall, Watch};
+use crate::gateway::lines::hidden_exchange::{self, Offered, OwnCall, Watch};
 use crate::gateway::lines::shadow::Shadow;
 use crate::gateway::lines::turn::{Model, Turn};
 use crate::gateway::lines::{Line, Match, Open};
@@ -195,28 +197,33 @@ impl Windows {
         followed.inspect_err(failed).ok()
     }
 
-    /// Returns whether a request is certainly sent unchanged, so that it can be sent before it is recorded.
-    pub(crate) fn has_room(&self, turn: &Turn, request: &RawRequest<'_>, preamble: &Preamble) -> bool {
+    /// Returns the body of a request whose messages are certainly sent unchanged, so that it can be sent before it is
+    /// recorded. It is `None` if it is the body that arrived.
+    pub(crate) fn ahead(&self, turn: &Turn, request: &RawRequest<'_>, preamble: &Preamble) -> Option<Option<String>> {
         if self.arm(turn) == Arm::HeldOut {
-            return true;
+            return Some(None);
         }
         // If the session is locked, another request is about to change it.
-        let Ok(open) = turn.matched.line.state.session.try_lock() else { return false };
+        let open = turn.matched.line.state.session.try_lock().ok()?;
         let is_same =
             |session: &&Session| is_for(session, request.dialect(), &turn.model, self.admission.current.policy(turn));
         let session = open.as_ref().map(|open| &open.session).filter(is_same);
+        let adds_notes = turn.adds.iter().any(|add| !matches!(add, Add::MemoryTools | Add::Recall | Add::CacheMarkers));
         let is_plain =
-            |session: &&Session| turn.adds.is_empty() && !session.view().has_beside() && !is_shortened(session.view());
-        let Some(session) = session.filter(is_plain) else { return false };
+            |session: &&Session| !adds_notes && !session.view().has_beside() && !is_shortened(session.view());
+        let session = session.filter(is_plain)?;
+        let offered = hidden_exchange::offered(&turn.adds, request, preamble, session.view());
         let known = usize::try_from(session.view().history_len()).unwrap_or(usize::MAX);
         let Policy { arrival, caps, repeats, .. } = &session.settings().policy;
         let shortens = arrival.is_some() || caps.is_some() || repeats.is_some();
         let is_long = |part: PartRef<'_>| has_media(part) || shortens && matches!(part, PartRef::ToolResult(_));
         let is_text = |index: usize| request.message(index).is_ok_and(|message| !message.parts().any(is_long));
         let bytes = (known..request.len()).map(|index| request.bytes(index).map_or(0, str::len) as u64).sum();
-        session.view().preamble().unwrap_or(&Preamble::default()).is_same(preamble)
+        let preamble = hidden_exchange::preamble(request, preamble, &offered);
+        let has_room = session.view().preamble().unwrap_or(&Preamble::default()).is_same(&preamble)
             && (known..request.len()).all(is_text)
-            && adapter::has_room(session, &turn.matched.resent, bytes)
+            && adapter::has_room(session, &turn.matched.resent, bytes);
+        has_room.then(|| changed(request, turn, &offered, None))
     }
 
     /// Returns the arm of the turn's line.
@@ -410,25 +417,36 @@ impl Windows {
         let view = window.view();
         let cut = Cut::from_view(view);
         let is_other = mend || cut.is_some() || view.has_beside();
-        let is_marked = turn.adds.contains(&Add::CacheMarkers) && request.takes_cache_marker();
-        let body = if is_other || is_marked || !turn.offered.is_empty() {
-            let mut body = request.change();
-            if is_other {
-                body = body.messages(&window.messages()?);
-            }
-            for tool in &turn.offered {
-                body = body.tool(tool.name, tool.description, &tool.parameters);
-            }
-            if is_marked {
-                body = body.cache_marker();
-            }
-            Some(body.write())
-        } else {
-            None
-        };
+        let messages = if is_other { Some(window.messages()?) } else { None };
+        let body = changed(request, turn, &turn.offered, messages.as_deref());
         let compacted = window.entries().iter().rev().find_map(Compacted::from_entry);
         Ok(Sending { body, tokens: Some(tokens), cut, shadow: None, compacted, is_measured: true })
     }
+}
+
+/// Returns the body of a request with these messages, if they are others, and with the additions of its turn. `None` if
+/// nothing changes.
+fn changed(
+    request: &RawRequest<'_>,
+    turn: &Turn,
+    offered: &[Offered],
+    messages: Option<&[Cow<'_, RawValue>]>,
+) -> Option<String> {
+    let is_marked = turn.adds.contains(&Add::CacheMarkers) && request.takes_cache_marker();
+    if messages.is_none() && !is_marked && offered.is_empty() {
+        return None;
+    }
+    let mut body = request.change();
+    if let Some(messages) = messages {
+        body = body.messages(messages);
+    }
+    for tool in offered {
+        body = body.tool(tool.name, tool.description, &tool.parameters);
+    }
+    if is_marked {
+        body = body.cache_marker();
+    }
+    Some(body.write())
 }
 
 /// Returns the cost of an answer in US dollars, if known.

@@ -20,10 +20,11 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Records that the request was sent unchanged, although another gateway may have cut the session in the meantime.
-    pub(crate) fn passed(self) -> Sending {
-        let is_measured = self.is_measured && self.body.is_none();
-        Sending { body: None, cut: None, compacted: None, is_measured, ..self }
+    /// Records that the request was sent with this body, although another gateway may have cut the session in the
+    /// meantime.
+    pub(crate) fn sent_ahead(self, body: Option<String>) -> Sending {
+        let is_measured = self.is_measured && self.body == body;
+        Sending { body, cut: None, compacted: None, is_measured, ..self }
     }
 
     /// Records in a note and in a turn what is sent.

@@ -335,6 +335,36 @@ fn an_error_after_a_hidden_call_is_an_error_in_the_stream() {
 }
 
 #[test]
+fn without_a_list_a_request_with_tools_gets_recall() {
+    for dialect in DIALECTS {
+        let (stand_in, upstream) = stand_in::StandIn::start();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let base = serve(Gateway::new(store.clone()).with_upstream(upstream.parse().unwrap()));
+        let lab = Lab { stand_in, stand_in_address: upstream, store, base };
+        for (tools, adds) in [(vec!["read"], true), (vec!["read", "mcp__lookback__recall"], false)] {
+            let mut client = Client { tools, stream: true, ..Client::new(dialect) };
+            // The second request is sent while it is recorded.
+            for text in ["The heron stands at the lake.", "And now?"] {
+                let answer = client.say(&lab, text);
+                assert_eq!(answer.status, 200, "{dialect:?}: {}", answer.body);
+                assert_eq!(sent(&lab).contains("\"name\":\"recall\""), adds, "{dialect:?}: {}", sent(&lab));
+            }
+        }
+        let contents = json!([{"role": "user", "content": "Hi", "parts": [{"text": "Hi"}]}]);
+        let plain = json!({"model": "m", "messages": contents, "contents": contents, "input": "Hi"});
+        let path = Client { stream: false, ..Client::new(dialect) }.path();
+        lab.post(path, &[], &plain);
+        assert_eq!(sent(&lab), plain.to_string(), "{dialect:?}: a request without tools");
+        let elsewhere = json!({"model": "m", "messages": contents, "tools": [{"name": "read", "input_schema": {}}]});
+        if dialect == Dialect::Anthropic {
+            lab.post(path, &[("origin", "http://127.0.0.1:1")], &elsewhere);
+            assert!(!sent(&lab).contains("recall"), "a web page may not read the store");
+        }
+        assert!(lab.stand_in.report().refused.is_empty(), "{dialect:?}: {:?}", lab.stand_in.report().refused);
+    }
+}
+
+#[test]
 fn a_model_that_calls_memory_tools_for_ever_is_stopped() {
     let lab = adding("\"recall\"");
     let mut client = Client::new(Dialect::Anthropic);

@@ -10,7 +10,7 @@ use lookback_wire::dialect::Dialect;
 use serde_json::json;
 
 use super::{Answer, Client, DIALECTS, Lab, serve};
-use lookback_server::gateway::Gateway;
+use lookback_server::gateway::{Config, Gateway};
 use stand_in::{Fault, too_long};
 
 /// Returns a policy that cuts at this number of tokens.
@@ -524,7 +524,9 @@ fn a_new_conversation_begins_with_the_calibration_of_those_before() {
     let (first, second) = (first_window(&lab, "one"), first_window(&lab, "two"));
     assert_ne!(first, second, "the stand-in counts otherwise than is estimated");
     let upstream = lab.stand_in_address.parse().unwrap();
-    let again = Lab { base: serve(Gateway::new(lab.store.clone()).with_upstream(upstream)), ..lab };
+    let config = Config::from_toml("adds = []").unwrap();
+    let gateway = Gateway::new(lab.store.clone()).with_config(config).with_upstream(upstream);
+    let again = Lab { base: serve(gateway), ..lab };
     // No usage is reported to the new gateway, so it can only know the calibration from the store.
     let begun = std::time::Instant::now();
     while begun.elapsed() < std::time::Duration::from_secs(120) {

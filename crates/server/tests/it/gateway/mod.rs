@@ -59,7 +59,8 @@ impl Lab {
 
     fn on(store: Arc<dyn Store>, policy: Option<Policy>) -> Lab {
         let (stand_in, upstream) = StandIn::start();
-        let mut gateway = Gateway::new(store.clone()).with_upstream(upstream.parse().unwrap());
+        let config = Config::from_toml("adds = []").unwrap();
+        let mut gateway = Gateway::new(store.clone()).with_config(config).with_upstream(upstream.parse().unwrap());
         if let Some(policy) = policy {
             gateway = gateway.with_policy(policy);
         }
@@ -67,7 +68,8 @@ impl Lab {
         Lab { stand_in, stand_in_address: upstream, store, base }
     }
 
-    /// Starts a gateway with a configuration, in which `UPSTREAM` is the address of the stand-in.
+    /// Starts a gateway with a configuration, in which `UPSTREAM` is the address of the stand-in. Unless it names
+    /// additions, there are none.
     fn configured(config: &str) -> Lab {
         Lab::configured_with(config, Gateway::policy())
     }
@@ -75,7 +77,8 @@ impl Lab {
     fn configured_with(config: &str, policy: Policy) -> Lab {
         let (stand_in, upstream) = StandIn::start();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let config = Config::from_toml(&config.replace("UPSTREAM", &upstream)).unwrap();
+        let mut config = Config::from_toml(&config.replace("UPSTREAM", &upstream)).unwrap();
+        config.adds = config.adds.or(Some(Vec::new()));
         let base = serve(Gateway::new(store.clone()).with_config(config).with_policy(policy));
         Lab { stand_in, stand_in_address: upstream, store, base }
     }
@@ -104,7 +107,8 @@ impl Lab {
 
     /// Starts a new gateway with the same store and the same stand-in.
     fn restarted(&self, config: &str) -> Lab {
-        let config = Config::from_toml(&config.replace("UPSTREAM", &self.stand_in_address)).unwrap();
+        let mut config = Config::from_toml(&config.replace("UPSTREAM", &self.stand_in_address)).unwrap();
+        config.adds = config.adds.or(Some(Vec::new()));
         let base = serve(Gateway::new(self.store.clone()).with_config(config).with_policy(Policy::never_compact()));
         let (stand_in, stand_in_address) = (self.stand_in.clone(), self.stand_in_address.clone());
         Lab { stand_in, stand_in_address, store: self.store.clone(), base }
