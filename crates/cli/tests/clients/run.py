@@ -64,7 +64,7 @@ CLIENTS = {
     "LangChain (Python), OpenAI": python("ChatOpenAI", "langchain_agent.py", "openai"),
     "LangChain (Python), Anthropic": python("ChatAnthropic", "langchain_agent.py", "anthropic"),
     "openai (Python), with faults": python("OpenAI", "openai_chat.py", faults="busy,ok,500,ok,too-long,ok,short,529"),
-    "anthropic (Python), with faults": python("Anthropic", "anthropic_messages.py", faults="529,ok,busy" + ",ok" * 11 + ",too-long,ok,500"),
+    "anthropic (Python), with faults": python("Anthropic", "anthropic_messages.py", faults="529,ok,busy" + ",ok" * 14 + ",too-long,ok,500"),
     "openai (JavaScript), Chat Completions": node("new OpenAI", "openai.mjs", "chat"),
     "openai (JavaScript), Responses": node("new OpenAI", "openai.mjs", "responses"),
     "@anthropic-ai/sdk (JavaScript)": node("new Anthropic", "anthropic.mjs"),

@@ -259,6 +259,11 @@ proptest! {
                 .map(|(number, parts)| stream(&events(dialect, parts, number))).collect();
             let (stitch, out) = joined(dialect, &streams, size);
             prop_assert_eq!(&out, &joined(dialect, &streams, 1 << 20).1);
+            for end in ["\r\n", "\r"] {
+                let streams: Vec<String> = streams.iter().map(|answer| answer.replace('\n', end)).collect();
+                let plain = joined(dialect, &streams, size).1.replace("\r\n", "\n").replace('\r', "\n");
+                prop_assert_eq!(&plain, &out);
+            }
 
             // It has everything except the hidden calls, and is one answer, with empty lines between.
             let all: Vec<Part> = answers.iter().flat_map(|parts| without_own(parts)).collect();
@@ -310,12 +315,14 @@ proptest! {
         size in 1usize..200,
     ) {
         for (dialect, _) in FILES {
-            let text = stream(&events(dialect, &parts, 0));
-            prop_assert_eq!(&joined(dialect, std::slice::from_ref(&text), size).1, &text);
-            // No event waits for a later one.
-            let mut stitch = Stitch::new(dialect, [OWN]).unwrap();
-            for event in text.split_inclusive("\n\n") {
-                prop_assert_eq!(stitch.read(event.as_bytes()), event.as_bytes());
+            for end in ["\n", "\r\n", "\r"] {
+                let text = stream(&events(dialect, &parts, 0)).replace('\n', end);
+                prop_assert_eq!(&joined(dialect, std::slice::from_ref(&text), size).1, &text);
+                // No event waits for a later one.
+                let mut stitch = Stitch::new(dialect, [OWN]).unwrap();
+                for event in text.split_inclusive(&end.repeat(2)) {
+                    prop_assert_eq!(stitch.read(event.as_bytes()), event.as_bytes());
+                }
             }
         }
     }

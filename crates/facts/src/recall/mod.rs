@@ -7,15 +7,18 @@ mod display;
 mod words;
 
 use lookback_content::Redacted;
-use lookback_engine::transcript::{Arrival, Entry, Position, spans};
+use lookback_engine::transcript::{Arrival, Entry, Origin, Position, spans};
 use lookback_wire::message::ToolResult;
 use serde::Serialize;
 
-use self::words::{short, who, written};
+use self::words::{is_all_results, short, who, written};
 use lookback_store::entries;
 use lookback_store::messages::messages;
 use lookback_store::search::{Query, Within, excerpt};
-use lookback_store::{LogName, Store, StoreError};
+use lookback_store::{Hit, LogName, Store, StoreError};
+
+/// The name of the tool that recalls messages. Servers of the Model Context Protocol put theirs before it.
+pub(crate) const TOOL: &str = "recall";
 
 /// A request to recall messages. In JSON it is the arguments of the tool `recall`.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize)]
@@ -287,9 +290,8 @@ impl Reader<'_> {
         let (skip, most) = (as_usize(offset), as_usize(limit));
         let query = Query::new(text).within(within.clone());
         // One more than needed shows whether there are more. The limit is for the model's offset: all hits are read.
-        let asked = skip.saturating_add(most).saturating_add(1).min(MOST_FOUND);
-        let mut found = messages(self.store, Some(self.session), &query, asked).await?;
-        found.retain(|(hit, _)| hit.log == *self.session && hit.position < self.end);
+        let needed = skip.saturating_add(most).saturating_add(1).min(MOST_FOUND);
+        let found = self.found(&query, needed).await?;
         for (hit, arrival) in found.iter().skip(skip).take(most) {
             let mut shown = self.page(hit.position, arrival, 0, u64::MAX).await?;
             let range = excerpt(&shown.text, &query, EXCERPT);
@@ -306,6 +308,47 @@ impl Reader<'_> {
             into.more = Some(Recall::Query { query, within, offset, limit: into.asked.limit() });
         }
         Ok(())
+    }
+
+    /// Returns the best matches of a query, except for what the model has asked before, and what it was answered: that
+    /// repeats other messages, and matches the same words better.
+    async fn found(&self, query: &Query, needed: usize) -> Result<Vec<(Hit, Arrival)>, StoreError> {
+        let mut asked = needed;
+        loop {
+            let hits = messages(self.store, Some(self.session), query, asked).await?;
+            let is_all = hits.len() < asked || asked >= MOST_FOUND;
+            let mut found = Vec::new();
+            for (hit, arrival) in hits {
+                let is_here = hit.log == *self.session && hit.position < self.end;
+                if is_here && found.len() < needed && !self.is_recalled(hit.position, &arrival).await? {
+                    found.push((hit, arrival));
+                }
+            }
+            if is_all || found.len() >= needed {
+                return Ok(found);
+            }
+            asked = asked.saturating_mul(2).min(MOST_FOUND);
+        }
+    }
+
+    /// Returns whether a message is Lookback's own, calls a tool for recalling, or has only results of one.
+    async fn is_recalled(&self, at: Position, arrival: &Arrival) -> Result<bool, StoreError> {
+        if arrival.origin == Origin::Lookback {
+            return Ok(true);
+        }
+        let mut calls = arrival.message.tool_calls().peekable();
+        if calls.peek().is_some() {
+            return Ok(calls.all(|(_, call)| call.name.ends_with(TOOL)));
+        }
+        if !is_all_results(&arrival.message) {
+            return Ok(false);
+        }
+        for (_, result) in arrival.message.tool_results() {
+            if self.tool(at, result).await?.is_none_or(|name| !name.ends_with(TOOL)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns a page of a message.

@@ -5,7 +5,7 @@ use lookback_wire::edit::Cut;
 use lookback_wire::message::{Media, Message, PartRef, ResultItem, Role};
 
 /// Returns whether a message consists of tool results only.
-fn is_all_results(message: &Message) -> bool {
+pub(super) fn is_all_results(message: &Message) -> bool {
     let mut parts = message.parts().filter(|part| !part.is_cache_marker()).peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, PartRef::ToolResult(_)))
 }

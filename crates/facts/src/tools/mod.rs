@@ -23,7 +23,7 @@ use super::{Memory, MemoryError};
 pub const UNAVAILABLE: &str = "memory is not available now";
 
 /// The name of the tool with which a model reads messages that have left its window.
-pub const RECALL: &str = "recall";
+pub const RECALL: &str = crate::recall::TOOL;
 
 /// A tool that a model can call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

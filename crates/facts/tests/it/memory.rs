@@ -580,6 +580,24 @@ fn words_are_found_in_what_left_the_window_and_in_no_other_log() {
 }
 
 #[test]
+fn what_was_recalled_is_not_found_again() {
+    for (store, _folder) in stores() {
+        let mut session = block_on(Session::open(store.clone(), "one", Settings::default())).unwrap();
+        block_on(session.push(Message::user("The port is 5050."))).unwrap();
+        for (number, tool) in ["recall", "mcp__lookback__recall", "grep"].into_iter().enumerate() {
+            let id = format!("c{number}");
+            let call = ToolCall::new(&id, tool, r#"{"query":"port"}"#);
+            block_on(session.push(Message::assistant_with_calls("", [call]))).unwrap();
+            block_on(session.push(Message::tool_result(id, "The port is 5050."))).unwrap();
+        }
+        let found = block_on(recall(&*store, &"one".parse().unwrap(), &Recall::query("port"))).unwrap();
+        let mut positions: Vec<_> = found.passages.iter().map(|passage| passage.position).collect();
+        positions.sort_unstable();
+        assert_eq!(positions, [0, 5, 6]);
+    }
+}
+
+#[test]
 fn an_erased_session_is_told_to_be() {
     for (store, _folder) in stores() {
         block_on(talk(&store));

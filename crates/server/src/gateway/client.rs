@@ -67,6 +67,11 @@ pub(crate) enum Unanswered {
 }
 
 impl Unanswered {
+    /// Returns whether the upstream may answer the same request later.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Unanswered::Unreachable(_) | Unanswered::NoConnection(_))
+    }
+
     /// Returns the answer that the client gets.
     pub(crate) fn answer(&self, dialect: Option<Dialect>) -> Response<Body> {
         let status = match self {

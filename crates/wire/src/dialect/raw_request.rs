@@ -168,6 +168,12 @@ impl<'a> RawRequest<'a> {
         Ok(decoded.get_or_init(|| Arc::new(message)))
     }
 
+    /// Returns whether the provider stores the answer, so that a later request may name it in place of its contents.
+    #[doc(hidden)]
+    pub fn is_answer_stored(&self) -> bool {
+        self.dialect.format().reference.is_some() && !self.target().stateless
+    }
+
     /// Decodes all messages.
     ///
     /// # Errors

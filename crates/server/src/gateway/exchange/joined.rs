@@ -4,16 +4,18 @@
 use std::pin::Pin;
 use std::str;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
-use axum::http::{Response, response};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, RETRY_AFTER};
+use axum::http::{HeaderMap, Response, StatusCode, response};
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use lookback_wire::dialect::{Dialect, Preamble, RawRequest, Stitch};
 use tokio::sync::mpsc::{Sender, channel};
+use tokio::time::sleep;
 
 use super::call::{Call, LineCall, failed};
 use super::errors::read_error;
@@ -27,6 +29,7 @@ use crate::gateway::admission::Admission;
 use crate::gateway::config::upstream::Upstream;
 use crate::gateway::http::copy::{self, Copy};
 use crate::gateway::http::encoding::Encoding;
+use crate::gateway::http::headers;
 use crate::gateway::lines::hidden_exchange;
 use crate::gateway::lines::turn::Turn;
 use crate::gateway::report::event::Event;
@@ -37,6 +40,22 @@ use crate::gateway::windows::Windows;
 pub(super) fn decoder(parts: &response::Parts, answer: &Answer) -> Option<Encoding> {
     let is_stream = answer.copy().is_some_and(Copy::is_stream);
     if is_stream { Encoding::from_headers(&parts.headers, copy::MOST) } else { None }
+}
+
+/// The pauses before the model is asked again if it is busy, unless the upstream names a longer one.
+const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(8)];
+/// The longest pause that an upstream may demand. Clients wait no longer for a stream to go on.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Returns whether an upstream may answer the same request later.
+fn is_passing(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 409 | 429 | 500..)
+}
+
+/// Returns the pause that an upstream demands.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers::text(headers, RETRY_AFTER.as_str())?.parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
 }
 
 /// The client's stream, into which the answers are joined.
@@ -68,7 +87,8 @@ type Line = (Windows, Preamble, Turn);
 /// Returns a stream for the client of a line, if its answers may have to be joined.
 pub(super) fn stitch(dialect: Dialect, own: &LineCall<'_>) -> Option<Stitch> {
     let names: Vec<&str> = own.turn.offered.iter().map(|tool| tool.name).collect();
-    if names.is_empty() { None } else { Stitch::new(dialect, names) }
+    let is_whole = names.is_empty() || own.request.is_answer_stored();
+    if is_whole { None } else { Stitch::new(dialect, names) }
 }
 
 /// Returns the answer for the client, which begins with this answer of the upstream.
@@ -213,12 +233,22 @@ impl Joined {
         Next::End
     }
 
-    /// Asks the model again. Returns its next answer, if it has one.
+    /// Asks the model again. Returns its next answer, if it has one. The client sees no status, so that it cannot retry:
+    /// this does.
     async fn ask(&mut self, mut body: Option<Bytes>, own: &mut LineCall<'_>) -> Option<(Answer, Encoding)> {
         let call = self.call.clone();
+        let mut pauses = PAUSES.into_iter();
         loop {
             let answer = match send(&self.admission, &self.upstream, &call, body.clone()).await {
                 Ok(answer) => answer,
+                Err(error)
+                    if error.is_passing()
+                        && let Some(pause) = pauses.next() =>
+                {
+                    self.admission.shared.emit(&Event::unanswered(&self.upstream, &error));
+                    sleep(pause).await;
+                    continue;
+                }
                 Err(error) => {
                     self.admission.shared.emit(&Event::unanswered(&self.upstream, &error));
                     self.fail_with(&format!("Lookback's gateway: {error}")).await;
@@ -241,6 +271,11 @@ impl Joined {
             let note = &mut self.told.note;
             match retry(&self.admission, Some(own), note, (parts.status, &error), (&call, refused)).await {
                 Some(retry) => body = Some(retry.into()),
+                None if is_passing(parts.status)
+                    && let Some(pause) = pauses.next() =>
+                {
+                    sleep(retry_after(&parts.headers).unwrap_or(pause)).await;
+                }
                 None => {
                     self.admission.shared.metrics.refused();
                     self.is_settled = true;

@@ -25,8 +25,8 @@ pub(super) enum AfterTools {
     GivenUp(&'static str),
 }
 
-/// Answers the calls of the gateway's tools in an answer that is not a stream. The client gets nothing before its end,
-/// which shows whether it has such calls.
+/// Answers the calls of the gateway's tools in an answer that cannot be joined with others. The client gets nothing before
+/// its end, which shows whether it has such calls.
 pub(super) async fn answer_tools(
     admission: &Admission,
     own: Option<&mut LineCall<'_>>,

@@ -55,7 +55,9 @@ impl Turn {
     ) -> Turn {
         let tools = preamble.tool_names();
         let has_recall = tools.iter().any(|name| name.ends_with("recall"));
-        let adds = if matched.is_apart() { Vec::new() } else { adds.to(!tools.is_empty() && !has_recall) };
+        // A later request may name a stored answer, which would lack the answer to its call of `recall`.
+        let lacks_recall = !tools.is_empty() && !has_recall && !request.is_answer_stored();
+        let adds = if matched.is_apart() { Vec::new() } else { adds.to(lacks_recall) };
         let reads_back = has_recall || adds.contains(&Add::Recall) && request.takes_tools();
         Turn {
             reads_back,

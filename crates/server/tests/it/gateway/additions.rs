@@ -321,8 +321,14 @@ fn an_error_after_a_hidden_call_is_an_error_in_the_stream() {
         let mut client = Client { stream: true, ..Client::new(dialect) };
         client.say(&lab, "The heron stands at the lake.");
         lab.stand_in.fail_next(Fault::None);
+        // A retry helps.
         lab.stand_in.fail_next("529".parse().unwrap());
-        client.messages.push(client.said("user", r#"CALL memory_search {"query":"heron"}"#));
+        lab.stand_in.fail_next(Fault::Busy(0));
+        let answer = client.say(&lab, r#"CALL memory_search {"query":"heron"}"#);
+        assert!(client.words(&answer).contains("This is answer"), "{dialect:?}: {}", answer.body);
+        lab.stand_in.fail_next(Fault::None);
+        lab.stand_in.fail_next("403".parse().unwrap());
+        client.messages.push(client.said("user", r#"CALL memory_search {"query":"crane"}"#));
         let answer = client.ask(&lab);
         let mut stream = ResponseStream::new(dialect);
         stream.read(answer.body.as_bytes());

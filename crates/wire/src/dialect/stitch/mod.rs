@@ -47,6 +47,8 @@ pub struct Stitch {
     seam: Box<dyn Seam>,
     /// The events of the end of this answer that are held back.
     held: Vec<(Event, Option<Box<RawValue>>)>,
+    /// Whether the client has the newest event unchanged.
+    has_passed: bool,
     /// The answer as the client has it.
     whole: ResponseStream,
     /// The parts that earlier answers show, with the length of each text.
@@ -101,7 +103,7 @@ impl Stitch {
         let own = Own(own.into_iter().map(Into::into).collect());
         let seam = (dialect.format().seam?)();
         let (events, whole) = (Events::default(), ResponseStream::new(dialect));
-        Some(Stitch { own, events, seam, held: Vec::new(), whole, shown: Vec::new(), dialect })
+        Some(Stitch { own, events, seam, held: Vec::new(), has_passed: false, whole, shown: Vec::new(), dialect })
     }
 
     /// Reads the next bytes of this answer, in chunks of any size, and returns the bytes for the client.
@@ -113,14 +115,22 @@ impl Stitch {
         out
     }
 
-    fn event(&mut self, event: Event, out: &mut Vec<u8>) {
-        let Some(data) = event.data.as_deref().map(str::trim) else { return out.extend(event.raw) };
+    fn event(&mut self, mut event: Event, out: &mut Vec<u8>) {
+        out.extend(event.late_line_feed().filter(|_| self.has_passed));
+        self.has_passed = false;
+        let Some(data) = event.data.as_deref().map(str::trim) else {
+            self.has_passed = true;
+            return out.extend(event.raw);
+        };
         if data == "[DONE]" && !self.held.is_empty() {
             return self.held.push((event, None));
         }
         let fields = serde_json::from_str::<&RawValue>(data).ok().and_then(Fields::read);
         match fields.map_or(Passing::Unchanged, |fields| self.seam.read(fields, &self.own)) {
-            Passing::Unchanged => out.extend(event.raw),
+            Passing::Unchanged => {
+                self.has_passed = true;
+                out.extend(event.raw);
+            }
             Passing::Changed(new) => out.extend(event.with_data(new.get())),
             Passing::Hidden => {}
             Passing::Held { now, end } => {
@@ -151,7 +161,11 @@ impl Stitch {
                 None => out.extend(event.raw),
             }
         }
-        out.extend(self.events.rest());
+        let rest = self.events.rest();
+        // The line feed may be that of an event which did not pass.
+        if self.has_passed || rest != b"\n" {
+            out.extend(rest);
+        }
         self.whole.read(&out);
         out
     }

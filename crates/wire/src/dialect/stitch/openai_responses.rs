@@ -12,6 +12,8 @@ pub(in crate::dialect) struct Items {
     is_later: bool,
     places: Places,
     usage: Usage,
+    /// The identifier of the first answer.
+    id: Option<Box<RawValue>>,
     /// The items that the client has.
     items: Vec<Box<RawValue>>,
     /// The number of the next event.
@@ -23,6 +25,12 @@ impl Seam for Items {
         let kind = event.text("type").unwrap_or_default().into_owned();
         if self.is_later && matches!(&*kind, "response.created" | "response.queued" | "response.in_progress") {
             return Passing::Hidden;
+        }
+        if let Some(response) = event.get("response").and_then(Fields::read)
+            && let Some(id) = response.get("id")
+            && self.id.is_none()
+        {
+            self.id = Some(id.to_owned());
         }
         if matches!(&*kind, "response.completed" | "response.incomplete") {
             let response = event.get("response").and_then(Fields::read).unwrap_or_default();
@@ -55,6 +63,10 @@ impl Seam for Items {
     fn end(&mut self, mut event: Fields<'_>) -> Box<RawValue> {
         self.count(&mut event);
         if let Some(mut response) = event.get("response").and_then(Fields::read) {
+            // Clients refuse an answer whose identifier changes.
+            if let (Some(_), Some(id)) = (response.get("id"), &self.id) {
+                response.set("id", id.clone());
+            }
             response.set("output", json::write_array(self.items.iter().map(AsRef::as_ref)));
             if let (Some(_), Some(sum)) = (response.get("usage"), self.usage.sum()) {
                 response.set("usage", sum);

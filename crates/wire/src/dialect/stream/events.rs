@@ -27,7 +27,8 @@ impl Events {
     /// Reads the next bytes, and returns the events that end in them.
     pub(in crate::dialect) fn read(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut found = Vec::new();
-        for byte in bytes {
+        let mut bytes = bytes.iter().peekable();
+        while let Some(byte) = bytes.next() {
             let is_rest = *byte == b'\n' && self.after_return;
             let ends = matches!(byte, b'\n' | b'\r') && !is_rest;
             self.after_return = *byte == b'\r';
@@ -36,6 +37,9 @@ impl Events {
                 self.raw.push(*byte);
                 self.line = self.raw.len();
                 if is_over {
+                    // If the line feed arrives later, it begins the next event's bytes.
+                    self.raw.extend(bytes.next_if(|next| *byte == b'\r' && **next == b'\n'));
+                    self.after_return &= self.raw.ends_with(b"\r");
                     self.line = 0;
                     let data = std::mem::take(&mut self.has_data).then(|| std::mem::take(&mut self.data));
                     found.push(Event { raw: std::mem::take(&mut self.raw), data });
@@ -75,6 +79,12 @@ impl Events {
 }
 
 impl Event {
+    /// Removes the line feed that belongs to the end of the event before, if it arrived late. Returns it.
+    pub(in crate::dialect) fn late_line_feed(&mut self) -> Option<u8> {
+        let is_late = self.raw.len() > 1 && self.raw.starts_with(b"\n");
+        is_late.then(|| self.raw.remove(0))
+    }
+
     /// Returns the bytes of this event with other data.
     pub(in crate::dialect) fn with_data(&self, data: &str) -> Vec<u8> {
         let text = String::from_utf8_lossy(&self.raw);
