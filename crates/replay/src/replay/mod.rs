@@ -12,6 +12,7 @@ mod report;
 mod reported;
 mod rereads;
 mod spans;
+mod valid;
 
 pub(crate) use causes::Departures;
 pub(crate) use identifiers::Seen;

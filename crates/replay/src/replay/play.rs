@@ -10,8 +10,6 @@ use lookback_engine::Settings;
 use lookback_engine::plan::Verdict;
 use lookback_engine::policy::{Caps, Mode, Policy};
 use lookback_engine::transcript::{Entry, Millis, Position};
-use lookback_wire::dialect::Severity;
-use lookback_wire::dialect::{Dialect, Request};
 use lookback_wire::edit::{Change, Edit};
 use lookback_wire::message::{Message, Role};
 
@@ -21,6 +19,7 @@ use super::identifiers::Seen;
 use super::recalls::Recalls;
 use super::rereads::Rereads;
 use super::spans::Stretches;
+use super::valid::Requests;
 use super::{Departures, ReplayedCall, Report, Reported};
 use crate::cache::{Cache, Tracked};
 use crate::prices::Price;
@@ -75,7 +74,6 @@ pub async fn watch(
     let mut player = Player {
         recording,
         session,
-        dialect,
         cache: Cache::new(price.clone()),
         tracked: Tracked::after(unrecorded),
         price,
@@ -86,7 +84,7 @@ pub async fn watch(
         departures: Departures::default(),
         recalls: Recalls::default(),
         rereads: Rereads::default(),
-        previous: None,
+        requests: Requests::new(dialect),
         begins: Vec::new(),
         report: Report { id: recording.id.clone(), ..Report::default() },
         now: None,
@@ -101,6 +99,7 @@ pub async fn watch(
         }
         player.receive(recorded).await?;
     }
+    player.report.invalid_requests = player.requests.refused();
     let records = store.records(player.session.name());
     Ok(Replay { report: player.report, records })
 }
@@ -144,7 +143,6 @@ impl Replay {
 struct Player<'a> {
     recording: &'a Recording,
     session: Session,
-    dialect: Dialect,
     cache: Cache,
     /// The window as it was sent, and the messages that have arrived since.
     tracked: Tracked,
@@ -158,8 +156,8 @@ struct Player<'a> {
     departures: Departures,
     recalls: Recalls,
     rereads: Rereads,
-    /// The last request.
-    previous: Option<Request>,
+    /// The requests that were sent.
+    requests: Requests,
     /// The position of the first entry of each message.
     begins: Vec<Position>,
     report: Report,
@@ -209,13 +207,7 @@ impl Player<'_> {
             self.recalls.compact();
         }
         self.report.recall_cost += self.recalls.carry(&call.charge, self.price);
-        let request = Request::from_raw(self.dialect, &window.messages()?).ok();
-        let request = request.map(|request| match &self.previous {
-            Some(previous) => request.after(previous),
-            None => request,
-        });
-        self.report.invalid_requests += u64::from(!request.as_ref().is_some_and(is_accepted));
-        self.previous = request;
+        self.requests.push(&window.messages()?, window.entries().is_empty() && !is_on_read);
         let next = said(answer);
         let whole = self.tracked.whole(window.view());
         let reused = self.seen.compare(&next, window.view(), whole);
@@ -277,9 +269,4 @@ fn text(recording: &Recording, begins: &[Position], position: Position) -> Strin
     let index = begins.partition_point(|begin| *begin <= position).checked_sub(1);
     let recorded = index.and_then(|index| recording.messages.get(index));
     recorded.map(|recorded| said(&recorded.message)).unwrap_or_default()
-}
-
-/// Returns whether the provider would accept a request.
-fn is_accepted(request: &Request) -> bool {
-    !request.dialect().check(request).iter().any(|finding| finding.severity == Severity::Refused)
 }
