@@ -8,7 +8,7 @@ mod words;
 
 use lookback_content::Redacted;
 use lookback_engine::transcript::{Arrival, Entry, Origin, Position, spans};
-use lookback_wire::message::ToolResult;
+use lookback_wire::message::{PartRef, ToolResult};
 use serde::Serialize;
 
 use self::words::{is_all_results, short, who, written};
@@ -331,14 +331,15 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns whether a message is Lookback's own, calls a tool for recalling, or has only results of one.
+    /// Returns whether a message is Lookback's own, only calls a tool for recalling, or has only results of one.
     async fn is_recalled(&self, at: Position, arrival: &Arrival) -> Result<bool, StoreError> {
         if arrival.origin == Origin::Lookback {
             return Ok(true);
         }
         let mut calls = arrival.message.tool_calls().peekable();
         if calls.peek().is_some() {
-            return Ok(calls.all(|(_, call)| call.name.ends_with(TOOL)));
+            let says = arrival.message.parts().any(|part| matches!(part, PartRef::Text(text) if !text.is_empty()));
+            return Ok(!says && calls.all(|(_, call)| call.name.ends_with(TOOL)));
         }
         if !is_all_results(&arrival.message) {
             return Ok(false);

@@ -6,7 +6,9 @@ use std::ops::Range;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Dialect, RawRequest};
+use super::{Dialect, RawRequest, Shown};
+use crate::edit::{Change, Edit, Hidden};
+use crate::message::{Message, PartRef};
 use lookback_content::json::{self, Fields};
 
 /// Changes to the body of a request. Every byte outside them is kept.
@@ -45,6 +47,26 @@ impl<'a> RawRequest<'a> {
     /// Begins changes to the body. A bare list has no other members, so only its messages can change.
     pub fn change(&self) -> BodyChanges<'_, 'a> {
         BodyChanges { request: self, messages: None, tools: Vec::new(), members: String::new() }
+    }
+}
+
+impl RawRequest<'_> {
+    /// Returns the body without signed reasoning, for a provider that refuses it. `None` if there is none, or if a
+    /// message cannot be read.
+    #[doc(hidden)]
+    pub fn without_reasoning(&self) -> Option<String> {
+        let is_signed = |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(it) if it.signature.is_some());
+        let hide = |message: &Message| -> Vec<Edit> {
+            let signed = message.parts().enumerate().filter(|(_, part)| is_signed(part));
+            signed.map(|(part, _)| Edit { part, change: Change::Hide(Hidden::Stale) }).collect()
+        };
+        let messages: Vec<_> = (0..self.len()).map(|index| self.message(index).ok()).collect::<Option<_>>()?;
+        let edits: Vec<Vec<Edit>> = messages.iter().map(|message| hide(message)).collect();
+        if edits.iter().all(Vec::is_empty) {
+            return None;
+        }
+        let shown = messages.iter().zip(&edits).map(|(message, edits)| Shown { message, edits });
+        Some(self.change().messages(&self.dialect().encode(shown).ok()?).write())
     }
 }
 
@@ -190,7 +212,9 @@ impl RawRequest<'_> {
             let fits = |tool| format.functions.is_empty() || functions_of(format.functions, tool).is_some();
             json::array(list).is_some_and(|list| list.into_iter().all(fits))
         };
-        self.is_body() && self.dialect() != Dialect::Bedrock && self.member(format.tools).is_none_or(fits)
+        // A tool is called for one of several answers, but there is only one continuation.
+        let is_one = self.member("n").is_none_or(|count| matches!(count.get(), "1" | "null"));
+        self.is_body() && self.dialect() != Dialect::Bedrock && is_one && self.member(format.tools).is_none_or(fits)
     }
 
     /// Returns whether a [cache marker](BodyChanges::cache_marker) can be added: the dialect has one for the whole

@@ -27,7 +27,7 @@ use super::{finish, send};
 use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::config::upstream::Upstream;
-use crate::gateway::http::copy::{self, Copy};
+use crate::gateway::http::copy::Copy;
 use crate::gateway::http::encoding::Encoding;
 use crate::gateway::http::headers;
 use crate::gateway::lines::hidden_exchange;
@@ -39,7 +39,7 @@ use crate::gateway::windows::Windows;
 /// Returns the decoder of an answer that is a stream of events. `None` for other answers.
 pub(super) fn decoder(parts: &response::Parts, answer: &Answer) -> Option<Encoding> {
     let is_stream = answer.copy().is_some_and(Copy::is_stream);
-    if is_stream { Encoding::from_headers(&parts.headers, copy::MOST) } else { None }
+    if is_stream { Encoding::from_headers(&parts.headers, usize::MAX) } else { None }
 }
 
 /// The pauses before the model is asked again if it is busy, unless the upstream names a longer one.
@@ -47,9 +47,9 @@ const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2
 /// The longest pause that an upstream may demand. Clients wait no longer for a stream to go on.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Returns whether an upstream may answer the same request later.
+/// Returns whether an upstream may answer the same request later. A stream that begins with an error has status 200.
 fn is_passing(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 408 | 409 | 429 | 500..)
+    matches!(status.as_u16(), 200 | 408 | 409 | 429 | 500..)
 }
 
 /// Returns the pause that an upstream demands.
@@ -77,8 +77,8 @@ enum Next {
     Ask(Option<Bytes>),
     /// The answer has ended.
     End,
-    /// The answer cannot be continued. The client gets these bytes.
-    Fail(Vec<u8>),
+    /// The answer cannot be continued.
+    Fail(&'static str),
 }
 
 /// A line, with everything needed to make its windows except the request.
@@ -125,62 +125,68 @@ impl Joined {
         let text = call.text.as_deref().and_then(|text| str::from_utf8(text).ok());
         // It was read before.
         let Some(request) = text.and_then(|text| RawRequest::read(text, Some(call.dialect)).ok()) else { return };
-        let mut own = LineCall { windows, request, preamble, turn };
+        let mut own = Some(LineCall { windows, request, preamble, turn });
         let mut next = Some(first);
         while let Some(answer) = next {
             next = match self.pass(answer, &mut own).await {
-                Some(body) => self.ask(body, &mut own).await,
+                Some(body) => self.ask(body, own.as_mut()).await,
                 None => None,
             };
         }
     }
 
-    /// Passes an answer on. Returns the body of the next request if the model is to go on.
+    /// Passes an answer on. Returns the body of the next request if the model is to go on. The line is free for the
+    /// client's next request before the client sees the end.
     async fn pass(
         &mut self,
         (mut answer, mut decoder): (Answer, Encoding),
-        own: &mut LineCall<'_>,
+        own: &mut Option<LineCall<'_>>,
     ) -> Option<Option<Bytes>> {
         loop {
-            let data = match answer.next().await {
-                Some(Ok(frame)) => frame.into_data().ok(),
-                Some(Err(broken)) => {
-                    self.break_off(broken).await;
-                    return None;
-                }
-                None if self.is_settled => return None,
-                None => None,
+            let (data, mut broken) = match answer.next().await {
+                Some(Ok(frame)) => (frame.into_data().ok(), None),
+                Some(Err(broken)) => (None, Some(broken)),
+                None => (None, None),
             };
             let is_last = data.is_none();
-            let Ok(mut out) = data.map_or(Ok(Vec::new()), |data| self.read(&mut decoder, &data)) else {
-                self.break_off(Broken::Encoding).await;
-                return None;
-            };
-            let is_over = is_last || answer.is_at_its_end();
-            if is_over && !self.is_settled {
-                // The client may continue as soon as it sees the end, so the answer must be recorded before.
-                match self.end(&answer, own).await {
-                    Next::Ask(body) => {
-                        self.give(out).await;
-                        self.stitch.resume();
-                        return Some(body);
-                    }
+            let read =
+                |data: Bytes| decoder.decode(&data).map(|plain| self.stitch.read(plain.as_deref().unwrap_or(&data)));
+            let mut out = data.map(read).transpose().unwrap_or_else(|_| {
+                broken = Some(Broken::Encoding);
+                None
+            });
+            let mut out = out.take().unwrap_or_default();
+            if (is_last || answer.is_at_its_end())
+                && let Some(line) = own
+            {
+                let next = self.end(&answer, line).await;
+                if let Next::Ask(body) = next {
+                    self.give(out).await;
+                    self.stitch.resume();
+                    return Some(body);
+                }
+                self.is_settled = true;
+                *own = None;
+                match next {
                     Next::End => out.extend(self.stitch.finish()),
-                    Next::Fail(error) => {
-                        out.extend(error);
+                    Next::Fail(why) => {
                         self.give(out).await;
+                        self.fail(why).await;
                         return None;
                     }
+                    Next::Ask(_) => {}
                 }
             }
             self.give(out).await;
+            if let Some(broken) = broken {
+                self.span.failed("broken_off");
+                let _ = self.client.send(Err(broken)).await;
+                return None;
+            }
+            if is_last {
+                return None;
+            }
         }
-    }
-
-    /// Reads the next bytes of an answer, and returns the bytes for the client.
-    fn read(&mut self, decoder: &mut Encoding, data: &[u8]) -> std::io::Result<Vec<u8>> {
-        let plain = decoder.decode(data)?;
-        Ok(self.stitch.read(plain.as_deref().unwrap_or(data)))
     }
 
     async fn give(&self, bytes: Vec<u8>) {
@@ -190,32 +196,26 @@ impl Joined {
         }
     }
 
-    async fn break_off(&mut self, broken: Broken) {
-        self.is_settled = true;
-        self.span.failed("broken_off");
-        let _ = self.client.send(Err(broken)).await;
-    }
-
     /// Records an answer at its end, and answers the calls of the gateway's tools.
     async fn end(&mut self, answer: &Answer, own: &mut LineCall<'_>) -> Next {
+        let asides = self.told.note.asides;
+        // The last answer may be empty. The client has what came before.
+        let empty =
+            || answer.copy().filter(|copy| asides > 0 && copy.is_complete()).and_then(|_| self.stitch.response());
         // An answer that broke off does so for the client, too.
-        let Some(mut response) = answer.copy().and_then(Copy::response) else {
-            self.is_settled = true;
-            return Next::End;
-        };
-        let calls = hidden_exchange::calls(&response.message, &own.turn.offered, self.told.note.asides);
+        let Some(mut response) = answer.copy().and_then(Copy::response).or_else(empty) else { return Next::End };
+        let calls = hidden_exchange::calls(&response.message, &own.turn.offered, asides).unwrap_or_default();
         self.span.answered(&response);
-        let is_clients = calls.iter().flatten().any(|call| !call.is_ours);
-        if let Some(calls) = calls.as_ref().filter(|_| !is_clients) {
+        let is_mixed = calls.iter().any(|call| !call.is_ours);
+        if !calls.is_empty() && !is_mixed {
             let noted = (&mut self.told.note, response, calls.as_slice());
             return match answer_calls(&self.admission, (&own.windows, &mut own.turn, &own.request), noted).await {
                 Ok(body) => Next::Ask(body),
-                Err(why) => self.fail(why),
+                Err(why) => Next::Fail(why),
             };
         }
-        self.is_settled = true;
         let mut edits = Vec::new();
-        if (is_clients || self.told.note.asides > 0)
+        if (is_mixed || asides > 0)
             && let Some(message) = self.stitch.message()
         {
             edits = self.stitch.hide_shown(&message);
@@ -223,11 +223,10 @@ impl Joined {
         }
         let LineCall { windows, turn, .. } = own;
         record(&self.admission, windows, turn, (response, edits)).await;
-        let late: Vec<_> = calls.into_iter().flatten().filter(|call| call.is_ours).collect();
-        if !late.is_empty()
-            && let Err(error) = windows.later(turn, late).await
+        if !calls.is_empty()
+            && let Err(error) = windows.answer_later(turn, &calls).await
         {
-            let what = format_args!("a memory tool of {} will not be answered: {}", turn.name(), chained(&error));
+            let what = format_args!("a memory tool of {} was not answered: {}", turn.name(), chained(&error));
             failed(&self.admission, &what);
         }
         Next::End
@@ -235,71 +234,71 @@ impl Joined {
 
     /// Asks the model again. Returns its next answer, if it has one. The client sees no status, so that it cannot retry:
     /// this does.
-    async fn ask(&mut self, mut body: Option<Bytes>, own: &mut LineCall<'_>) -> Option<(Answer, Encoding)> {
+    async fn ask(&mut self, mut body: Option<Bytes>, mut own: Option<&mut LineCall<'_>>) -> Option<(Answer, Encoding)> {
         let call = self.call.clone();
         let mut pauses = PAUSES.into_iter();
         loop {
             let answer = match send(&self.admission, &self.upstream, &call, body.clone()).await {
                 Ok(answer) => answer,
-                Err(error)
-                    if error.is_passing()
-                        && let Some(pause) = pauses.next() =>
-                {
-                    self.admission.shared.emit(&Event::unanswered(&self.upstream, &error));
-                    sleep(pause).await;
-                    continue;
-                }
                 Err(error) => {
                     self.admission.shared.emit(&Event::unanswered(&self.upstream, &error));
-                    self.fail_with(&format!("Lookback's gateway: {error}")).await;
-                    return None;
+                    match pauses.next().filter(|_| error.is_passing()) {
+                        Some(pause) => sleep(pause).await,
+                        None => {
+                            self.give_error(502, &format!("Lookback's gateway: {error}")).await;
+                            return None;
+                        }
+                    }
+                    continue;
                 }
             };
             let (parts, incoming) = answer.into_parts();
             let pause = self.admission.current.config.timeouts.pause;
             let (answer, error) = read_error(&parts, incoming, call.dialect, pause).await;
             let Some(error) = error else {
-                match decoder(&parts, &answer) {
-                    Some(decoder) => return Some((answer, decoder)),
-                    None => {
-                        self.fail_with("Lookback's gateway: the upstream went on without a stream").await;
-                        return None;
-                    }
+                let decoder = decoder(&parts, &answer);
+                if decoder.is_none() {
+                    self.fail("the upstream went on without a stream").await;
                 }
+                return decoder.map(|decoder| (answer, decoder));
             };
             let refused = body.as_ref().or(call.text.as_ref()).map_or(&[][..], |body| body);
-            let note = &mut self.told.note;
-            match retry(&self.admission, Some(own), note, (parts.status, &error), (&call, refused)).await {
-                Some(retry) => body = Some(retry.into()),
-                None if is_passing(parts.status)
-                    && let Some(pause) = pauses.next() =>
-                {
-                    sleep(retry_after(&parts.headers).unwrap_or(pause)).await;
+            let refusal = (parts.status, error.as_str());
+            let again =
+                retry(&self.admission, own.as_deref_mut(), &mut self.told.note, refusal, (&call, refused)).await;
+            if let Some(again) = again {
+                body = Some(again.into());
+            } else if is_passing(parts.status)
+                && let Some(pause) = pauses.next()
+            {
+                sleep(retry_after(&parts.headers).unwrap_or(pause)).await;
+            } else {
+                self.admission.shared.metrics.refused();
+                let why = format!("the upstream refused to go on after a hidden call, with status {}", parts.status);
+                self.admission.shared.emit(&Event::failure(why.clone()));
+                self.is_settled = true;
+                self.span.failed(parts.status.as_str().to_owned());
+                match self.stitch.fail(error.trim().trim_matches(['[', ']'])) {
+                    Some(bytes) => self.give(bytes).await,
+                    None => self.give_error(parts.status.as_u16(), &why).await,
                 }
-                None => {
-                    self.admission.shared.metrics.refused();
-                    self.is_settled = true;
-                    self.span.failed(parts.status.as_str().to_owned());
-                    let bytes = self.stitch.fail(&error);
-                    self.give(bytes).await;
-                    return None;
-                }
+                return None;
             }
         }
     }
 
-    async fn fail_with(&mut self, why: &str) {
-        if let Next::Fail(bytes) = self.fail(why) {
-            self.give(bytes).await;
-        }
+    /// Ends the stream because of a failure of the gateway.
+    async fn fail(&mut self, why: &str) {
+        self.admission.shared.emit(&Event::failure(why.to_owned()));
+        self.give_error(502, why).await;
     }
 
-    /// Ends the stream with an error of the gateway.
-    fn fail(&mut self, why: &str) -> Next {
+    async fn give_error(&mut self, status: u16, why: &str) {
         self.is_settled = true;
         self.span.failed("unanswered");
-        self.admission.shared.emit(&Event::failure(why.to_owned()));
-        Next::Fail(self.stitch.fail(&self.call.dialect.error_body(502, why).to_string()))
+        let body = self.call.dialect.error_body(status, why).to_string();
+        let bytes = self.stitch.fail(&body).unwrap_or_default();
+        self.give(bytes).await;
     }
 }
 

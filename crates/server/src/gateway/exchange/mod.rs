@@ -97,9 +97,8 @@ async fn answer(
         let (parts, incoming) = answer.into_parts();
         let pause = admission.current.config.timeouts.pause;
         let (answer, error) = match &own {
-            // Calls without a line are not retried.
-            None => (Answer::new(incoming, None, pause), None),
-            Some(_) => read_error(&parts, incoming, call.dialect, pause).await,
+            None if !parts.status.is_client_error() => (Answer::new(incoming, None, pause), None),
+            _ => read_error(&parts, incoming, call.dialect, pause).await,
         };
         if let Some(error) = error {
             let refused = body.as_ref().or(call.text.as_ref()).map_or(&[][..], |body| body);

@@ -1,7 +1,7 @@
 //! Another try, if the upstream refused a call: a smaller window, or a repaired history.
 
 use axum::http::StatusCode;
-use lookback_wire::dialect::{ProviderError, Request};
+use lookback_wire::dialect::{ProviderError, RawRequest, Request};
 
 use super::call::{Call, LineCall, failed};
 use crate::causes::chained;
@@ -16,6 +16,9 @@ const TRIES: u32 = 3;
 
 /// Returns the body for another try: a smaller window if the call was too long, or a repaired history. `None` if
 /// another try would not help.
+///
+/// A call without a session is tried again only without its reasoning: the client cannot know that the reasoning was
+/// made behind something that the gateway has cut or added.
 pub(super) async fn retry(
     admission: &Admission,
     own: Option<&mut LineCall<'_>>,
@@ -23,6 +26,16 @@ pub(super) async fn retry(
     (status, text): (StatusCode, &str),
     (call, refused): (&Call, &[u8]),
 ) -> Option<String> {
+    if own.as_ref().is_none_or(|own| own.turn.matched.is_apart())
+        && !note.repaired
+        && call.dialect.provider_error(Some(status.as_u16()), text).refuses_reasoning()
+    {
+        // The session would keep the reasoning of an open tool loop. This request is not part of one.
+        let text = std::str::from_utf8(call.text.as_deref()?).ok()?;
+        let body = RawRequest::read(text, Some(call.dialect)).ok()?.without_reasoning();
+        note.repaired = body.is_some();
+        return body;
+    }
     let LineCall { windows, request, preamble, turn } = own?;
     if windows.arm(turn) == Arm::HeldOut {
         return None;

@@ -63,6 +63,11 @@ impl Copy {
         }
     }
 
+    /// Returns whether the model has ended its answer in a stream.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(&self.body, CopyBody::Events(stream) if stream.is_complete())
+    }
+
     /// Returns whether a stream has ended.
     pub(crate) fn is_over(&self) -> bool {
         matches!(&self.body, CopyBody::Events(stream) if stream.is_over())

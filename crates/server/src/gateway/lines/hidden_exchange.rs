@@ -31,6 +31,9 @@ const ALONE: &str = "This was not run, because it was called together with a mem
 /// The result of a call after too many calls of the gateway's tools.
 const ENOUGH: &str = "This was not done: there were too many calls of memory tools. Go on without them.";
 
+/// The most tools of a request. OpenAI and Vertex AI refuse more.
+pub(crate) const MOST_TOOLS: usize = 128;
+
 /// A tool that the gateway offers.
 pub(crate) type Offered = tools::Tool;
 
@@ -46,11 +49,14 @@ pub(crate) fn offered(adds: &[Add], request: &RawRequest<'_>, preamble: &Preambl
         return Vec::new();
     }
     let taken = preamble.tool_names();
+    if taken.len() >= MOST_TOOLS {
+        return Vec::new();
+    }
     let is_offered = |tool: &Offered| {
         let is_asked = adds.iter().any(|add| add.answers(tool.name)) || called.contains(&tool.name);
         is_asked && !taken.iter().any(|name| name == tool.name)
     };
-    tools::tools().into_iter().filter(is_offered).collect()
+    tools::tools().into_iter().filter(is_offered).take(MOST_TOOLS - taken.len()).collect()
 }
 
 /// Returns the preamble of a request including the offered tools, because the provider counts them.
@@ -71,8 +77,8 @@ pub(crate) struct Watch {
     memory: Memory,
     sheet: Option<FactSheet>,
     progress: Option<Progress>,
-    /// Calls that the gateway answers with the client's next request, and the messages of the conversation up to them.
-    late: Option<(Vec<OwnCall>, u64)>,
+    /// Notes for the client's next request, and the number of messages of the conversation before that.
+    late: Option<(Vec<String>, u64)>,
 }
 
 impl Watch {
@@ -100,21 +106,27 @@ impl Watch {
         notes
     }
 
-    /// Keeps calls of an answer, because the client answers its other calls first. The conversation has `messages` up to
-    /// this answer.
-    pub(crate) fn keep(&mut self, calls: Vec<OwnCall>, messages: u64) {
-        self.late = Some((calls, messages));
-    }
-
-    /// Answers the calls that were kept, if the client has continued after them: it knows `known` messages.
-    pub(crate) async fn late(&mut self, session: &Session, known: u64) -> Vec<String> {
-        let Some((calls, _)) = self.late.take().filter(|(_, messages)| known >= *messages) else { return Vec::new() };
+    /// Answers calls of an answer whose other calls the client answers. The results are kept for its next request.
+    pub(crate) async fn answer_later(&mut self, session: &Session, calls: &[OwnCall]) {
         let mut notes = Vec::new();
-        for OwnCall { call, .. } in calls {
-            let (text, _) = self.answer(session, &call, None).await;
+        for OwnCall { call, is_too_many, .. } in calls.iter().filter(|call| call.is_ours) {
+            let text = if *is_too_many { ENOUGH.to_owned() } else { self.answer(session, call, None).await.0 };
             notes.push(format!("[You also called {} with {}. It returned:]\n{text}", call.name, call.arguments));
         }
-        notes
+        self.late = Some((notes, session.view().history_len()));
+    }
+
+    /// Returns whether there are notes for the client's next request.
+    pub(crate) fn has_late(&self) -> bool {
+        self.late.is_some()
+    }
+
+    /// Returns the notes for a request that knows `known` messages and has `new` ones. If it left the answer's branch,
+    /// they are dropped.
+    pub(crate) fn late(&mut self, known: u64, new: u64) -> Vec<String> {
+        let is_due = |messages: u64| known >= messages || new > 0;
+        let Some((notes, messages)) = self.late.take_if(|(_, messages)| is_due(*messages)) else { return Vec::new() };
+        if known >= messages { notes } else { Vec::new() }
     }
 
     /// Answers the tool calls of an answer. `at` is the position of the answer in the log.

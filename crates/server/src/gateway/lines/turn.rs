@@ -9,7 +9,7 @@ use lookback_wire::dialect::{Dialect, Preamble, RawRequest, Target};
 use crate::gateway::config::additions::{Add, Additions};
 use crate::gateway::config::upstream::Upstream;
 use crate::gateway::lines::Match;
-use crate::gateway::lines::hidden_exchange::Offered;
+use crate::gateway::lines::hidden_exchange::{MOST_TOOLS, Offered};
 
 /// The line of a request, and how the request is sent.
 pub(crate) struct Turn {
@@ -56,7 +56,8 @@ impl Turn {
         let tools = preamble.tool_names();
         let has_recall = tools.iter().any(|name| name.ends_with("recall"));
         // A later request may name a stored answer, which would lack the answer to its call of `recall`.
-        let lacks_recall = !tools.is_empty() && !has_recall && !request.is_answer_stored();
+        let has_room = (1..MOST_TOOLS).contains(&tools.len());
+        let lacks_recall = has_room && !has_recall && !request.is_answer_stored();
         let adds = if matched.is_apart() { Vec::new() } else { adds.to(lacks_recall) };
         let reads_back = has_recall || adds.contains(&Add::Recall) && request.takes_tools();
         Turn {

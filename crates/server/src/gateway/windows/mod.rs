@@ -158,7 +158,7 @@ impl Windows {
             }
             // Notes may have to repeat what a compaction removes, so the compaction comes first.
             let before = session.window().await?.entries().iter().rev().find_map(Compacted::from_entry);
-            let mut notes = watch.late(session, synced.known).await;
+            let mut notes = watch.late(synced.known, synced.new);
             notes.extend(watch.notes(&turn.adds, session, turn.matched.is_from_person, synced.new).await);
             hidden_exchange::write(session, notes).await?;
             let sending = self.sending(session, turn, request, false).await?;
@@ -207,7 +207,7 @@ impl Windows {
         let open = turn.matched.line.state.session.try_lock().ok()?;
         let is_same =
             |session: &&Session| is_for(session, request.dialect(), &turn.model, self.admission.current.policy(turn));
-        let session = open.as_ref().map(|open| &open.session).filter(is_same);
+        let session = open.as_ref().filter(|open| !open.watch.has_late()).map(|open| &open.session).filter(is_same);
         let adds_notes = turn.adds.iter().any(|add| !matches!(add, Add::MemoryTools | Add::Recall | Add::CacheMarkers));
         let is_plain =
             |session: &&Session| !adds_notes && !session.view().has_beside() && !is_shortened(session.view());
@@ -296,10 +296,10 @@ impl Windows {
         .await
     }
 
-    /// Keeps calls of an answer whose other calls the client answers, until its next request.
-    pub(crate) async fn later(&self, turn: &Turn, calls: Vec<OwnCall>) -> Result<(), NoWindow> {
+    /// Answers calls of an answer whose other calls the client answers. The client's next request has the results.
+    pub(crate) async fn answer_later(&self, turn: &Turn, calls: &[OwnCall]) -> Result<(), NoWindow> {
         self.with_open(&turn.matched.line, async |Open { session, watch, .. }| {
-            watch.keep(calls, session.view().history_len());
+            watch.answer_later(session, calls).await;
             Ok(())
         })
         .await

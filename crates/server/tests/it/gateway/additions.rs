@@ -269,7 +269,7 @@ fn an_answer_that_never_ends_has_begun_for_the_client() {
 }
 
 #[test]
-fn the_usage_of_a_joined_answer_is_that_of_all_its_calls() {
+fn the_usage_of_a_joined_answer_has_the_input_of_the_last_and_what_the_model_wrote_in_all() {
     for dialect in DIALECTS {
         let lab = adding("\"memory-tools\"");
         let mut client = Client { stream: true, ..Client::new(dialect) };
@@ -277,19 +277,64 @@ fn the_usage_of_a_joined_answer_is_that_of_all_its_calls() {
         let answer = client.say(&lab, r#"CALL memory_search {"query":"heron"} please"#);
         let mut stream = ResponseStream::new(dialect);
         stream.read(answer.body.as_bytes());
-        let input = stream.response().unwrap().input.unwrap();
+        let response = stream.response().unwrap();
         let path = format!("/lookback/v1/sessions/{}/calls", answer.session().replace('/', "%2F"));
         let calls: Value = serde_json::from_str(&lab.send("GET", &path, &[], "").body).unwrap();
         let calls = calls["calls"].as_array().unwrap();
-        let sent: Vec<u64> = calls.iter().skip(1).filter_map(|call| call["sent_tokens"].as_u64()).collect();
-        assert_eq!((sent.len(), sent.iter().sum::<u64>()), (2, input), "{dialect:?}: {calls:?}");
+        let numbers = |name: &str| calls.iter().skip(1).filter_map(|call| call[name].as_u64()).collect::<Vec<_>>();
+        let (sent, written) = (numbers("sent_tokens"), numbers("output_tokens"));
+        assert_eq!((sent.len(), sent.last().copied()), (2, response.input), "{dialect:?}: {calls:?}");
+        assert!(response.output.unwrap() > written[1], "{dialect:?}: {calls:?}");
     }
 }
 
 #[test]
+fn thinking_after_a_hidden_call_is_left_out_where_the_call_is_missing() {
+    let lab = adding("\"recall\"");
+    let schema = json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]});
+    let tool = Dialect::Anthropic.tool("run", "Runs a command.", &schema);
+    let mut client = Client {
+        stream: true,
+        model: "claude-opus-5-5",
+        more: json!({"thinking": {"type": "adaptive"}, "tools": [tool]}),
+        ..Client::new(Dialect::Anthropic)
+    };
+    client.messages.push(client.said("user", "Please run the steps 1 to 4, each with the tool."));
+    loop {
+        let answer = client.ask(&lab);
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let message = streamed(Dialect::Anthropic, &answer).remove(0);
+        let calls: Vec<Value> =
+            message["content"].as_array().unwrap().iter().filter(|it| it["type"] == "tool_use").cloned().collect();
+        client.messages.push(message);
+        let result = |call: &Value| {
+            let output = call["input"].to_string().replace("echo ", "");
+            json!({"type": "tool_result", "tool_use_id": call["id"], "content": output})
+        };
+        let results: Vec<Value> = calls.iter().map(result).collect();
+        if results.is_empty() {
+            break;
+        }
+        client.messages.push(json!({"role": "user", "content": results}));
+    }
+    assert!(lab.stand_in.report().refused.is_empty(), "{:?}", lab.stand_in.report().refused);
+    assert!(lab.stand_in.report().called.iter().any(|call| call.starts_with("recall")), "{:?}", client.messages);
+
+    // The client compacts its history. The gateway sends what the client has, which lacks the call.
+    let mut compacts = client.clone();
+    compacts.messages.push(client.said("user", "Please write a detailed summary of our conversation so far."));
+    let answer = compacts.ask(&lab);
+    assert_eq!((answer.status, answer.header("x-lookback-repaired")), (200, Some("yes")), "{}", answer.body);
+    assert_eq!(lab.stand_in.report().refused.len(), 1, "{:?}", lab.stand_in.report().refused);
+}
+
+#[test]
 fn a_call_beside_one_of_the_client_is_answered_with_its_next_request() {
-    for dialect in DIALECTS {
-        let lab = adding("\"recall\"");
+    // The second policy changes nothing, so that requests are sent while they are recorded.
+    for (dialect, policy) in
+        DIALECTS.into_iter().flat_map(|dialect| [(dialect, Gateway::policy()), (dialect, Policy::never_compact())])
+    {
+        let lab = adding_with("\"recall\"", policy);
         let mut client = Client { stream: true, ..Client::new(dialect) };
         client.say(&lab, "The heron stands at the lake.");
         let words = r#"CALL recall {"query":"heron"} and CALL read {"path":"a"} please"#;
@@ -349,7 +394,6 @@ fn without_a_list_a_request_with_tools_gets_recall() {
         let lab = Lab { stand_in, stand_in_address: upstream, store, base };
         for (tools, adds) in [(vec!["read"], true), (vec!["read", "mcp__lookback__recall"], false)] {
             let mut client = Client { tools, stream: true, ..Client::new(dialect) };
-            // The second request is sent while it is recorded.
             for text in ["The heron stands at the lake.", "And now?"] {
                 let answer = client.say(&lab, text);
                 assert_eq!(answer.status, 200, "{dialect:?}: {}", answer.body);
@@ -361,6 +405,12 @@ fn without_a_list_a_request_with_tools_gets_recall() {
         let path = Client { stream: false, ..Client::new(dialect) }.path();
         lab.post(path, &[], &plain);
         assert_eq!(sent(&lab), plain.to_string(), "{dialect:?}: a request without tools");
+        let tools: Vec<Value> =
+            (0..128).map(|number| dialect.tool(&format!("tool_{number}"), "", &json!({}))).collect();
+        let client = Client { messages: vec![Client::new(dialect).said("user", "Hi")], ..Client::new(dialect) };
+        let many = Client { more: json!({"tools": tools}), ..client };
+        many.ask(&lab);
+        assert_eq!(sent(&lab), many.body().to_string(), "{dialect:?}: providers refuse more tools");
         let elsewhere = json!({"model": "m", "messages": contents, "tools": [{"name": "read", "input_schema": {}}]});
         if dialect == Dialect::Anthropic {
             lab.post(path, &[("origin", "http://127.0.0.1:1")], &elsewhere);

@@ -9,9 +9,13 @@ const CONFIG: &str = "[[upstream]]\nurl = \"UPSTREAM\"\n[timeouts]\nstore = 0.5\
 
 /// Returns a gateway that stores its sessions in a file.
 fn lab(folder: &tempfile::TempDir) -> Lab {
+    lab_with(folder, "adds = []\n")
+}
+
+fn lab_with(folder: &tempfile::TempDir, more: &str) -> Lab {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path().join("memory.db")).unwrap());
     let (stand_in, upstream) = StandIn::start();
-    let config = Config::from_toml(&CONFIG.replace("UPSTREAM", &upstream)).unwrap();
+    let config = Config::from_toml(&format!("{more}{}", CONFIG.replace("UPSTREAM", &upstream))).unwrap();
     let base = serve(Gateway::new(store.clone()).with_config(config).with_policy(Policy::never_compact()));
     Lab { stand_in, stand_in_address: upstream, store, base }
 }
@@ -45,6 +49,28 @@ fn requests_pass_while_another_program_locks_the_store_and_are_recorded_after() 
         let texts = lab.texts(&session);
         assert_eq!((texts.len(), &*texts[2], &*texts[6]), (8, "Are you there?", "Good."), "{dialect}: {texts:?}");
     }
+}
+
+#[test]
+fn thinking_that_was_made_behind_a_hidden_call_leaves_while_the_store_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let lab = lab_with(&folder, "adds = [\"memory-tools\"]\n");
+    let more = json!({"thinking": {"type": "adaptive"}});
+    let mut client = Client { model: "claude-opus-5-5", more, ..Client::new(Dialect::Anthropic) };
+    for text in [r#"CALL memory_search {"query":"heron"} please"#, "Go on."] {
+        client.messages.push(client.said("user", text));
+        let answer = client.ask(&lab);
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        client.messages.extend(replies(Dialect::Anthropic, &answer.body));
+    }
+    assert!(lab.stand_in.report().refused.is_empty(), "{:?}", lab.stand_in.report().refused);
+    let other = Connection::open(folder.path().join("memory.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    client.messages.push(client.said("user", "Are you there?"));
+    let answer = client.ask(&lab);
+    let told = (answer.header("x-lookback-passed"), answer.header("x-lookback-repaired"));
+    assert_eq!((answer.status, told), (200, (Some("the store failed"), Some("yes"))), "{}", answer.body);
+    assert_eq!(lab.stand_in.report().refused.len(), 1);
 }
 
 #[test]

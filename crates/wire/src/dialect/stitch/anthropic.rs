@@ -3,15 +3,22 @@
 use serde_json::value::RawValue;
 
 use super::places::{Places, number};
-use super::usage::Usage;
+use super::usage::{Names, Usage};
 use super::{Own, Passing, Seam};
 use lookback_content::json::{self, Fields};
 
-#[derive(Default)]
+const USAGE: Names = Names { output: &["output_tokens", "output_tokens_details", "server_tool_use"], total: None };
+
 pub(in crate::dialect) struct Blocks {
     is_later: bool,
     places: Places,
     usage: Usage,
+}
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Blocks { is_later: false, places: Places::default(), usage: Usage::new(USAGE) }
+    }
 }
 
 impl Seam for Blocks {
@@ -61,6 +68,10 @@ impl Seam for Blocks {
         self.is_later = true;
         self.places.resume();
         self.usage.resume();
+    }
+
+    fn hides(&self) -> bool {
+        self.places.hides()
     }
 
     fn error(&mut self, body: &Fields<'_>) -> (Option<&'static str>, Box<RawValue>) {

@@ -4,22 +4,33 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::usage::Usage;
+use super::usage::{Names, Usage};
 use super::{GAP, Own, Passing, Seam};
 use lookback_content::json::{self, Fields};
 
-#[derive(Default)]
+const USAGE: Names = Names { output: &["candidatesTokenCount", "thoughtsTokenCount"], total: Some("totalTokenCount") };
+
 pub(in crate::dialect) struct Chunks {
     /// Whether this answer has hidden calls.
     hides: bool,
     /// Whether the newest call is hidden. The arguments of a call may follow in parts without its name.
     is_hidden: bool,
+    /// The signature of a hidden call. Only the first call of an answer has one.
+    signature: Option<Box<RawValue>>,
     /// Whether the client has text of this or of earlier answers.
     says: bool,
     /// Whether the next text comes after that of an earlier answer.
     parts: bool,
     usage: Usage,
 }
+
+impl Default for Chunks {
+    fn default() -> Self {
+        Chunks { hides: false, is_hidden: false, signature: None, says: false, parts: false, usage: Usage::new(USAGE) }
+    }
+}
+
+const SIGNATURE: &str = "thoughtSignature";
 
 impl Seam for Chunks {
     fn read(&mut self, mut event: Fields<'_>, own: &Own) -> Passing {
@@ -56,8 +67,7 @@ impl Seam for Chunks {
                 now.set("content", content.write());
                 with(&event, &now)
             });
-            content.set("parts", json::write_array([&*json::object([("text", json::string(""))])]));
-            candidate.set("content", content.write());
+            candidate.remove("content");
             return Passing::Held { now, end: with(&event, &candidate) };
         }
         if filtered && is_empty {
@@ -78,8 +88,12 @@ impl Seam for Chunks {
     }
 
     fn resume(&mut self) {
-        (self.hides, self.is_hidden, self.parts) = (false, false, self.says);
+        (self.hides, self.is_hidden, self.signature, self.parts) = (false, false, None, self.says);
         self.usage.resume();
+    }
+
+    fn hides(&self) -> bool {
+        self.hides
     }
 
     fn error(&mut self, body: &Fields<'_>) -> (Option<&'static str>, Box<RawValue>) {
@@ -111,7 +125,15 @@ impl Chunks {
             }
             if self.is_hidden {
                 self.hides = true;
+                self.signature = part.get(SIGNATURE).map(ToOwned::to_owned).or_else(|| self.signature.take());
                 return None;
+            }
+            if part.get(SIGNATURE).is_none()
+                && let Some(signature) = self.signature.take()
+            {
+                let mut part = part.clone();
+                part.set(SIGNATURE, signature);
+                return Some(Cow::Owned(part.write()));
             }
         }
         Some(Cow::Borrowed(raw))

@@ -16,8 +16,8 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
-use super::stream::events::{Event, Events};
-use super::{Dialect, ResponseStream};
+use super::stream::events::{Event, Events, push_data};
+use super::{Dialect, Response, ResponseStream};
 use crate::edit::{Change, Cut, Edit, Hidden};
 use crate::message::{Message, PartRef};
 use lookback_content::json::Fields;
@@ -25,7 +25,7 @@ use lookback_content::json::Fields;
 /// Several streamed answers of a model, joined into one stream of server-sent events.
 ///
 /// The events of an answer pass byte for byte if nothing has to change in them. The joined stream has one start, indexes
-/// that continue, and one end with all usage added up. Where clients join all texts, an empty line stands between those of
+/// that continue, and one end. Its usage has the output of all answers, and the input of the last. Where clients join all texts, an empty line stands between those of
 /// two answers.
 ///
 /// ```
@@ -56,6 +56,9 @@ pub struct Stitch {
     dialect: Dialect,
 }
 
+/// The most bytes of one event: 64 MiB. The bytes of a longer one pass unread.
+const MOST: usize = 64 << 20;
+
 /// Stands between the texts of two answers, in dialects whose clients join all texts.
 pub(super) const GAP: &str = "\n\n";
 
@@ -79,6 +82,9 @@ pub(super) trait Seam: Send + Sync {
 
     /// Begins the next answer.
     fn resume(&mut self);
+
+    /// Returns whether this answer has hidden calls.
+    fn hides(&self) -> bool;
 
     /// Returns the name and the data of the event that reports an error with this body.
     fn error(&mut self, body: &Fields<'_>) -> (Option<&'static str>, Box<RawValue>);
@@ -111,6 +117,9 @@ impl Stitch {
         let events = self.events.read(bytes);
         let mut out = Vec::new();
         events.into_iter().for_each(|event| self.event(event, &mut out));
+        if self.events.length() > MOST {
+            out.extend(self.events.rest());
+        }
         self.whole.read(&out);
         out
     }
@@ -122,7 +131,7 @@ impl Stitch {
             self.has_passed = true;
             return out.extend(event.raw);
         };
-        if data == "[DONE]" && !self.held.is_empty() {
+        if data == "[DONE]" && self.seam.hides() {
             return self.held.push((event, None));
         }
         let fields = serde_json::from_str::<&RawValue>(data).ok().and_then(Fields::read);
@@ -170,17 +179,22 @@ impl Stitch {
         out
     }
 
-    /// Ends the stream with an error. `body` is the body of the provider's error.
-    pub fn fail(&mut self, body: &str) -> Vec<u8> {
-        let raw = serde_json::from_str::<&RawValue>(body).ok();
-        let (name, data) = self.seam.error(&raw.and_then(Fields::read).unwrap_or_default());
-        let name = name.map_or_else(String::new, |name| format!("event: {name}\n"));
-        format!("{name}data: {}\n\n", data.get()).into_bytes()
+    /// Ends the stream with an error. `body` is the provider's error. Returns `None` if it is not an object.
+    pub fn fail(&mut self, body: &str) -> Option<Vec<u8>> {
+        let (name, data) = self.seam.error(&serde_json::from_str::<&RawValue>(body).ok().and_then(Fields::read)?);
+        let mut out = name.map_or_else(String::new, |name| format!("event: {name}\n"));
+        push_data(&mut out, data.get());
+        Some(out.into_bytes())
+    }
+
+    /// Returns the answer as the client has it, as far as it has arrived.
+    pub fn response(&self) -> Option<Response> {
+        self.whole.response()
     }
 
     /// Returns the message as the client has it, as far as it has arrived.
     pub fn message(&self) -> Option<Message> {
-        self.whole.response().map(|response| response.message)
+        self.response().map(|response| response.message)
     }
 
     /// Returns the edits that hide from a message everything that earlier answers show, so that it is the last answer.

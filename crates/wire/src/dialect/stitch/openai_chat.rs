@@ -5,13 +5,17 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::places::{Places, number};
-use super::usage::Usage;
+use super::usage::{Names, Usage};
 use super::{GAP, Own, Passing, Seam};
 use lookback_content::json::{self, Fields};
 
-#[derive(Default)]
+const USAGE: Names =
+    Names { output: &["completion_tokens", "completion_tokens_details", "cost"], total: Some("total_tokens") };
+
 pub(in crate::dialect) struct Chunks {
     is_later: bool,
+    /// Whether the client has the role. Some clients refuse an answer without one, or with two.
+    has_role: bool,
     /// The identifier of the first answer.
     id: Option<Box<RawValue>>,
     calls: Places,
@@ -19,11 +23,30 @@ pub(in crate::dialect) struct Chunks {
     hides: bool,
     /// Whether the newest call is hidden. Some servers send later pieces of a call without an index.
     is_hidden: bool,
+    /// What a provider added to a hidden call, such as the signature of a thought that belongs to all calls of an answer.
+    extra: Option<Box<RawValue>>,
     /// Whether the client has text of this or of earlier answers.
     says: bool,
     /// Whether the next text comes after that of an earlier answer.
     parts: bool,
     usage: Usage,
+}
+
+impl Default for Chunks {
+    fn default() -> Self {
+        Chunks {
+            is_later: false,
+            has_role: false,
+            id: None,
+            calls: Places::default(),
+            hides: false,
+            is_hidden: false,
+            extra: None,
+            says: false,
+            parts: false,
+            usage: Usage::new(USAGE),
+        }
+    }
 }
 
 impl Seam for Chunks {
@@ -49,25 +72,31 @@ impl Seam for Chunks {
         let mut delta = choice.get("delta").and_then(Fields::read).unwrap_or_default();
         let filtered = self.filter(&mut delta, own);
         changes |= filtered;
-        let says = delta.iter().any(|(name, value)| name != "role" && !matches!(value.get(), "null" | "\"\"" | "[]"));
+        let is_new = |name: &str| name != "role" || !self.has_role;
+        let says = delta.iter().any(|(name, value)| is_new(name) && !matches!(value.get(), "null" | "\"\"" | "[]"));
         let ends = is_set(choice.get("finish_reason"));
-        let with = |event: &Fields<'_>, choice: &Fields<'_>| {
+        let with = |choice: &Fields<'_>, reports: bool| {
             let choice = choice.write();
             let all = choices.iter().enumerate().map(|(index, other)| if index == at { &*choice } else { *other });
             let all = json::write_array(all);
             let mut event = event.clone();
             event.set("choices", all);
+            if !reports {
+                event.remove("usage");
+            }
             event.write()
         };
-        if ends && self.hides {
+        self.has_role |= says && delta.get("role").is_some();
+        if self.hides && (ends || reports) {
+            // Some clients add up the usage of all chunks.
             let now = says.then(|| {
                 let mut now = choice.clone();
                 now.set("delta", delta.write());
                 now.set("finish_reason", RawValue::NULL.to_owned());
-                with(&event, &now)
+                with(&now, false)
             });
             choice.set("delta", Fields::default().write());
-            return Passing::Held { now, end: with(&event, &choice) };
+            return Passing::Held { now, end: with(&choice, true) };
         }
         if !ends && !says && !reports && (filtered || self.is_later) {
             return Passing::Hidden;
@@ -76,7 +105,7 @@ impl Seam for Chunks {
             return Passing::Unchanged;
         }
         choice.set("delta", delta.write());
-        Passing::Changed(with(&event, &choice))
+        Passing::Changed(with(&choice, true))
     }
 
     fn end(&mut self, mut event: Fields<'_>) -> Box<RawValue> {
@@ -88,9 +117,13 @@ impl Seam for Chunks {
 
     fn resume(&mut self) {
         self.is_later = true;
-        (self.hides, self.is_hidden, self.parts) = (false, false, self.says);
+        (self.hides, self.is_hidden, self.extra, self.parts) = (false, false, None, self.says);
         self.calls.resume();
         self.usage.resume();
+    }
+
+    fn hides(&self) -> bool {
+        self.hides
     }
 
     fn error(&mut self, body: &Fields<'_>) -> (Option<&'static str>, Box<RawValue>) {
@@ -119,7 +152,7 @@ impl Chunks {
     fn filter(&mut self, delta: &mut Fields<'_>, own: &Own) -> bool {
         let mut changes = false;
         // Clients join the texts of each member.
-        if self.is_later && delta.get("role").is_some() {
+        if self.is_later && self.has_role && delta.get("role").is_some() {
             delta.remove("role");
             changes = true;
         }
@@ -138,23 +171,29 @@ impl Chunks {
             let index = number(call.get("index"));
             let function = call.get("function").and_then(Fields::read).unwrap_or_default();
             let name = function.text("name").filter(|name| !name.is_empty());
-            if name.is_some() {
+            let name_is_set = name.is_some();
+            if name_is_set {
                 self.is_hidden = own.has(name);
                 self.hides |= self.is_hidden;
                 // Some servers give every call the same index.
                 index.into_iter().for_each(|index| self.calls.set_hidden(index, self.is_hidden));
             }
             let place = index.map(|index| self.calls.of(index));
-            match place {
-                Some(None) => differs = true,
-                None if self.is_hidden => differs = true,
-                Some(Some(place)) if Some(place) != index => {
-                    differs = true;
-                    call.set("index", json::value(&place));
-                    kept.push(call.write());
-                }
-                _ => kept.push(raw.to_owned()),
+            if place == Some(None) || place.is_none() && self.is_hidden {
+                differs = true;
+                self.extra = call.get(EXTRA).map(ToOwned::to_owned).or_else(|| self.extra.take());
+                continue;
             }
+            let extra = if name_is_set && call.get(EXTRA).is_none() { self.extra.take() } else { None };
+            let moved = place.flatten().filter(|place| Some(*place) != index);
+            if extra.is_none() && moved.is_none() {
+                kept.push(raw.to_owned());
+                continue;
+            }
+            differs = true;
+            moved.into_iter().for_each(|place| call.set("index", json::value(&place)));
+            extra.into_iter().for_each(|extra| call.set(EXTRA, extra));
+            kept.push(call.write());
         }
         if differs {
             let kept = json::write_array(kept.iter().map(AsRef::as_ref));
@@ -167,6 +206,9 @@ impl Chunks {
         changes | differs
     }
 }
+
+/// The member of a call for what OpenAI's format does not have, such as the signature of a thought.
+const EXTRA: &str = "extra_content";
 
 fn is_set(value: Option<&RawValue>) -> bool {
     value.is_some_and(|value| value.get() != "null")

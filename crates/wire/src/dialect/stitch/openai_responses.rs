@@ -3,11 +3,12 @@
 use serde_json::value::RawValue;
 
 use super::places::{Places, number};
-use super::usage::Usage;
+use super::usage::{Names, Usage};
 use super::{Own, Passing, Seam};
 use lookback_content::json::{self, Fields};
 
-#[derive(Default)]
+const USAGE: Names = Names { output: &["output_tokens", "output_tokens_details"], total: Some("total_tokens") };
+
 pub(in crate::dialect) struct Items {
     is_later: bool,
     places: Places,
@@ -18,6 +19,19 @@ pub(in crate::dialect) struct Items {
     items: Vec<Box<RawValue>>,
     /// The number of the next event.
     number: u64,
+}
+
+impl Default for Items {
+    fn default() -> Self {
+        Items {
+            is_later: false,
+            places: Places::default(),
+            usage: Usage::new(USAGE),
+            id: None,
+            items: Vec::new(),
+            number: 0,
+        }
+    }
 }
 
 impl Seam for Items {
@@ -83,8 +97,14 @@ impl Seam for Items {
         self.usage.resume();
     }
 
+    fn hides(&self) -> bool {
+        self.places.hides()
+    }
+
     fn error(&mut self, body: &Fields<'_>) -> (Option<&'static str>, Box<RawValue>) {
-        let error = body.get("error").and_then(Fields::read).unwrap_or_default();
+        let response = body.get("response").and_then(Fields::read).unwrap_or_default();
+        let error = [body, &response].into_iter().find_map(|of| of.get("error").and_then(Fields::read));
+        let error = error.unwrap_or_else(|| body.clone());
         let member = |name: &str| error.get(name).map_or_else(|| RawValue::NULL.to_owned(), ToOwned::to_owned);
         let event = json::object([
             ("type", json::string("error")),

@@ -1,46 +1,70 @@
-//! The usage reports of several answers, added up.
+//! The usage reports of several answers, as one report.
+//!
+//! Clients take the input of an answer as the size of the conversation, and compact the conversation if it is large. So
+//! the input is that of the last answer. Only what the model wrote is added up.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use lookback_content::json;
 
+/// The names of the members of a report in one dialect.
+#[derive(Clone, Copy)]
+pub(super) struct Names {
+    /// The members that count what the model wrote.
+    pub(super) output: &'static [&'static str],
+    /// The member that counts everything.
+    pub(super) total: Option<&'static str>,
+}
+
 /// The usage of several answers that are one answer for the client.
-#[derive(Default)]
 pub(super) struct Usage {
-    /// The sum of the earlier answers.
-    before: Option<Value>,
+    names: Names,
+    /// What the model wrote in the earlier answers. `None` if this is the first one.
+    before: Option<Map<String, Value>>,
     /// The report of this answer.
-    here: Option<Value>,
+    here: Map<String, Value>,
 }
 
 impl Usage {
+    pub(super) fn new(names: Names) -> Usage {
+        Usage { names, before: None, here: Map::new() }
+    }
+
     /// Reads a report of this answer. Its members replace those of an earlier report of this answer.
     pub(super) fn read(&mut self, report: &RawValue) {
         let Ok(Value::Object(report)) = serde_json::from_str(report.get()) else { return };
-        let report = report.into_iter().filter(|(_, value)| !value.is_null());
-        match &mut self.here {
-            Some(Value::Object(here)) => here.extend(report),
-            _ => self.here = Some(Value::Object(report.collect())),
-        }
+        self.here.extend(report.into_iter().filter(|(_, value)| !value.is_null()));
     }
 
-    /// Returns the sum over all answers. `None` if this is the first one, whose own report is right.
+    /// Returns the report for all answers. `None` if this is the first one, whose own report is right.
     pub(super) fn sum(&self) -> Option<Box<RawValue>> {
         let before = self.before.as_ref()?;
-        Some(json::value(&self.here.as_ref().map_or_else(|| before.clone(), |here| added(before, here))))
+        let mut sum = self.here.clone();
+        for (name, value) in before {
+            let here = sum.remove(name);
+            sum.insert(name.clone(), here.map_or_else(|| value.clone(), |here| added(value, &here)));
+        }
+        if let Some(total) = self.names.total.and_then(|total| sum.get_mut(total)) {
+            let more = self.names.output.iter().filter_map(|name| before.get(*name)).filter(|more| more.is_number());
+            *total = more.fold(total.clone(), |total, more| added(&total, more));
+        }
+        Some(json::value(&sum))
     }
 
     /// Begins the next answer.
     pub(super) fn resume(&mut self) {
-        self.before = match (self.before.take(), self.here.take()) {
-            (Some(before), Some(here)) => Some(added(&before, &here)),
-            (before, here) => before.or(here),
-        };
+        let before = self.before.get_or_insert_default();
+        for (name, value) in std::mem::take(&mut self.here) {
+            if self.names.output.contains(&name.as_str()) {
+                let sum = before.get(&name).map_or_else(|| value.clone(), |before| added(before, &value));
+                before.insert(name, sum);
+            }
+        }
     }
 }
 
-/// Adds up two reports: numbers are added, and of everything else, the newer one counts.
+/// Adds up numbers, also those in objects. Of everything else, the newer one counts.
 fn added(old: &Value, new: &Value) -> Value {
     match (old, new) {
         (Value::Number(a), Value::Number(b)) => match (a.as_u64(), b.as_u64()) {
@@ -55,10 +79,6 @@ fn added(old: &Value, new: &Value) -> Value {
             }
             Value::Object(all)
         }
-        // Gemini lists the tokens of each modality.
-        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
-            old.iter().zip(new).map(|(old, new)| added(old, new)).collect()
-        }
         (old, Value::Null) => old.clone(),
         (_, new) => new.clone(),
     }
@@ -69,17 +89,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_added_at_every_depth() {
+    fn what_the_model_wrote_is_added_up_and_the_input_is_the_last_one() {
         let raw = |text: &str| serde_json::from_str::<Box<RawValue>>(text).unwrap();
-        let mut usage = Usage::default();
+        let mut usage = Usage::new(Names { output: &["output", "details", "cost"], total: Some("total") });
         usage.read(&raw(r#"{"input":10,"output":1,"tier":"standard","none":null}"#));
-        usage.read(&raw(r#"{"output":5,"cache":{"5m":3},"of":[{"modality":"TEXT","n":2}]}"#));
+        usage.read(&raw(r#"{"output":5,"details":{"thought":3},"total":15}"#));
         assert!(usage.sum().is_none());
         usage.resume();
-        usage.read(&raw(r#"{"input":20,"output":7,"tier":"priority","cache":{"5m":1,"1h":2},"cost":0.5}"#));
+        usage.read(&raw(r#"{"input":20,"output":7,"tier":"priority","details":{"thought":1,"said":2},"total":27}"#));
+        usage.resume();
+        usage.read(&raw(r#"{"input":30,"output":1,"total":31,"cost":0.5}"#));
         assert_eq!(
             usage.sum().unwrap().get(),
-            r#"{"cache":{"1h":2,"5m":4},"cost":0.5,"input":30,"of":[{"modality":"TEXT","n":2}],"output":12,"tier":"priority"}"#
+            r#"{"cost":0.5,"details":{"said":2,"thought":4},"input":30,"output":13,"total":43}"#
         );
     }
 }

@@ -54,6 +54,11 @@ impl Events {
         found
     }
 
+    /// Returns the number of bytes after the last event.
+    pub(in crate::dialect) fn length(&self) -> usize {
+        self.raw.len()
+    }
+
     /// Returns the bytes after the last event.
     pub(in crate::dialect) fn rest(&mut self) -> Vec<u8> {
         std::mem::take(self).raw
@@ -90,11 +95,19 @@ impl Event {
         let text = String::from_utf8_lossy(&self.raw);
         let lines = text.split(['\n', '\r']).filter(|line| !line.is_empty() && !is_data(line));
         let mut out: String = lines.flat_map(|line| [line, "\n"]).collect();
-        out.push_str("data: ");
-        out.push_str(data);
-        out.push_str("\n\n");
+        push_data(&mut out, data);
         out.into_bytes()
     }
+}
+
+/// Appends the data of an event, and the end of the event. Each line of the data needs its own field.
+pub(in crate::dialect) fn push_data(out: &mut String, data: &str) {
+    for line in data.lines() {
+        out.push_str("data: ");
+        out.push_str(line);
+        out.push('\n');
+    }
+    out.push('\n');
 }
 
 fn is_data(line: &str) -> bool {
