@@ -1,7 +1,8 @@
 //! A gateway in front of models: clients keep their code, and change one address.
 //!
 //! A request of a conversation goes into a session of the store. If it is within the limits, and the policy shortens none
-//! of its tool results, it is forwarded unchanged, byte for byte. Otherwise, the session's window is sent. All other
+//! of its tool results, its messages are forwarded unchanged, byte for byte. Otherwise, the session's window is sent.
+//! Unless additions are configured, requests with tools get one more, with which the model reads what was cut. All other
 //! requests pass through.
 
 mod admission;
@@ -105,8 +106,7 @@ impl Gateway {
         self
     }
 
-    /// Sets the policy of all windows. Its changes of results as they arrive are left out, because requests are
-    /// forwarded unchanged.
+    /// Sets the policy of all windows.
     #[must_use]
     pub fn with_policy(self, policy: Policy) -> Gateway {
         Gateway { policy, ..self }

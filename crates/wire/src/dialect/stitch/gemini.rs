@@ -67,7 +67,8 @@ impl Seam for Chunks {
                 now.set("content", content.write());
                 with(&event, &now)
             });
-            candidate.remove("content");
+            content.remove("parts");
+            candidate.set("content", content.write());
             return Passing::Held { now, end: with(&event, &candidate) };
         }
         if filtered && is_empty {
