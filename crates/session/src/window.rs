@@ -266,6 +266,7 @@ pub fn cache_is_cold(session: &mut Session) {
 ///
 /// # Errors
 /// The same as [`Session::push`].
+#[doc(hidden)]
 pub async fn answered_aside(session: &mut Session, response: Response) -> Result<Vec<Position>, Error> {
     session.record(response, Origin::Lookback, Vec::new()).await
 }

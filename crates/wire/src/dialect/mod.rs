@@ -51,6 +51,7 @@ pub use request::Request;
 pub use response::Response;
 use rules::ProblemKind;
 pub use rules::{Finding, Problem, Rule, Severity};
+#[doc(hidden)]
 pub use stitch::Stitch;
 pub use stream::ResponseStream;
 pub use target::Target;

@@ -41,6 +41,7 @@ use lookback_content::json::Fields;
 /// assert!(stitch.finish().is_empty());
 /// assert_eq!(stitch.message().unwrap().text(), "Yes.");
 /// ```
+#[doc(hidden)]
 pub struct Stitch {
     own: Own,
     events: Events,
