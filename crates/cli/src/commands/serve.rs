@@ -187,6 +187,7 @@ fn log_event(form: LogForm, event: &Event) {
         (LogForm::Json, event) => output::json(event).iter().for_each(|line| output::message(line)),
         (LogForm::Failures, Event::Call { .. } | Event::Reloaded) => {}
         (_, Event::Failure { what, .. }) => output::warning(what),
+        (_, Event::Advice { .. }) => output::warning(&output::plain(&event.to_string())),
         (_, event) => output::message(&output::plain(&event.to_string())),
     }
 }

@@ -1,6 +1,7 @@
 //! The lines of the gateway, with their open sessions and shared token calibrations.
 
 pub(crate) mod calibrations;
+pub(crate) mod habits;
 pub(crate) mod hidden_exchange;
 pub(crate) mod shadow;
 pub(crate) mod turn;
@@ -14,6 +15,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::gateway::config::summarizer::SummaryModel;
 use crate::gateway::lines::calibrations::Calibrations;
+use crate::gateway::lines::habits::Habits;
 use crate::gateway::lines::hidden_exchange::Watch;
 use crate::gateway::lines::shadow::Shadow;
 use crate::gateway::report::payoff::Spending;
@@ -44,9 +46,15 @@ pub(crate) struct LineState {
     pub(crate) shadow: Arc<AsyncMutex<Option<Shadow>>>,
     /// The cost of the line so far.
     spent: Mutex<Spending>,
+    /// The habits of its client that cost money.
+    habits: Mutex<Habits>,
 }
 
 impl LineState {
+    pub(crate) fn habits(&self) -> MutexGuard<'_, Habits> {
+        self.habits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn spent(&self) -> MutexGuard<'_, Spending> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -38,6 +38,15 @@ pub enum Event {
         /// What failed.
         what: String,
     },
+    /// A client has a habit that costs money.
+    #[doc(hidden)]
+    #[non_exhaustive]
+    Advice {
+        /// The session that shows it.
+        session: String,
+        /// The habit, and its cure.
+        what: &'static str,
+    },
     /// A changed configuration is used from now on.
     Reloaded,
 }
@@ -62,6 +71,7 @@ impl fmt::Display for Event {
                 write!(f, "{status} {dialect} {upstream} {milliseconds} ms{note}")
             }
             Event::Failure { what } => f.write_str(what),
+            Event::Advice { session, what } => write!(f, "{}: {what}", session.escape_default()),
             Event::Reloaded => f.write_str("the changed configuration is used from now on"),
         }
     }

@@ -31,6 +31,7 @@ use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::admission::caller::workspace;
 use crate::gateway::config::additions::Add;
+use crate::gateway::lines::habits::Habit;
 use crate::gateway::lines::hidden_exchange::{self, Offered, OwnCall, Watch};
 use crate::gateway::lines::shadow::Shadow;
 use crate::gateway::lines::turn::{Model, Turn};
@@ -143,7 +144,11 @@ impl Windows {
                 turn.offered = hidden_exchange::offered(&turn.adds, request, preamble, session.view());
             }
             adapter::set_target(session, &turn.model.target);
-            session.set_preamble(&hidden_exchange::preamble(request, preamble, &turn.offered)).await?;
+            let preamble = hidden_exchange::preamble(request, preamble, &turn.offered);
+            let has_answer = session.view().messages().any(|item| item.message().role() == Role::Assistant);
+            let changes = has_answer && session.view().preamble().is_some_and(|known| !preamble.is_same(known));
+            session.set_preamble(&preamble).await?;
+            self.advise(turn, turn.matched.line.state.habits().asked(changes));
             if is_held {
                 // If the session was cut before it was held out, its window differs from the request.
                 let is_measured = !session.view().is_cut() && !is_shortened(session.view());
@@ -165,6 +170,13 @@ impl Windows {
             Ok(Sending { compacted: sending.compacted.or(before), ..sending })
         })
         .await
+    }
+
+    /// Reports a habit of the client that costs money, if there is one.
+    fn advise(&self, turn: &Turn, habit: Option<Habit>) {
+        if let Some(habit) = habit {
+            self.admission.shared.emit(&Event::Advice { session: turn.name().to_string(), what: habit.advice() });
+        }
     }
 
     /// Follows a request in the shadow of its conversation, if the gateway only watches.
@@ -324,6 +336,8 @@ impl Windows {
             if !is_newest || turn.model.is_shortened {
                 response.input = None;
             }
+            let told = turn.matched.line.state.habits().answered(turn.lacks_markers, response.input, response.cached);
+            self.advise(turn, told);
             let whole = self.admission.current.config.shadow.then(|| response.clone());
             if !turn.is_measured {
                 response.input = None;

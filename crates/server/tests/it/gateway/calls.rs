@@ -542,3 +542,23 @@ fn a_new_conversation_begins_with_the_calibration_of_those_before() {
     }
     panic!("it is not read from the store");
 }
+
+#[test]
+fn a_client_that_changes_its_system_prompt_with_each_request_is_told_what_it_costs() {
+    let (stand_in, upstream) = stand_in::StandIn::start();
+    let store: std::sync::Arc<dyn lookback_store::Store> = std::sync::Arc::new(lookback_store::MemoryStore::new());
+    let (send, events) = std::sync::mpsc::channel();
+    let gateway = Gateway::new(store.clone()).with_upstream(upstream.parse().unwrap()).with_log(move |event| {
+        let _ = send.send(serde_json::to_value(event).unwrap());
+    });
+    let lab = Lab { stand_in, stand_in_address: upstream, store, base: serve(gateway) };
+    let mut client = Client::new(Dialect::Anthropic);
+    for turn in 0..6 {
+        client.more = json!({"system": format!("It is {turn} o'clock.")});
+        client.say(&lab, &format!("Question {turn}."));
+    }
+    let advice: Vec<_> = events.try_iter().filter(|event| event["event"] == "advice").collect();
+    assert_eq!(advice.len(), 1, "{advice:?}");
+    let what = advice[0]["what"].as_str().unwrap();
+    assert!(what.contains("system prompt") && what.contains("newest message"), "{what}");
+}
