@@ -50,6 +50,10 @@ fn walk(
     let preamble = request.preamble();
     for raw in [&preamble.system, &preamble.tools].into_iter().flatten() {
         let mut value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+        if let Some(blocks) = value.as_array_mut() {
+            // Tools that are loaded on demand are not part of what is before the messages.
+            blocks.retain(|block| block.get("defer_loading") != Some(&Value::Bool(true)));
+        }
         for block in value.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
             block.remove("cache_control");
         }

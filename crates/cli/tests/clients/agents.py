@@ -1,6 +1,8 @@
 """The coding agents, each pointed at the gateway as its documentation says."""
 
 import json
+import sys
+from pathlib import Path
 
 from lab import PROJECT, NotInstalled, must, recipe, variables
 
@@ -105,6 +107,44 @@ def claude_code_compacts(lab):
     must(LAST in said, said)
     # After its summary, it sends thinking that was generated in a different context.
     return lab.check_compaction(24, mended="AM6")
+
+
+def claude_code_loads(lab):
+    """Has Claude Code load one of forty tools, and call it when the window has been cut several times."""
+    run, env = claude_code_run(lab)
+    server = {"command": sys.executable, "args": [str(Path(__file__).with_name("many_tools.py"))]}
+    write(lab.work / "mcp.json", {"mcpServers": {"many": server}})
+    run = [*run[:-1], "--mcp-config", str(lab.work / "mcp.json"), "-p"]
+    tool = "mcp__many__tool_7"
+    lab.run([*run, f'CALL ToolSearch {{"query":"select:{tool}","max_results":1}}'], env)
+    for prompt in [FIRST, SECOND]:
+        lab.run([*run, prompt, "--continue"], env)
+    lab.run([*run, f'CALL {tool} {{"text":"heron"}}', "--continue"], env)
+    lab.gateway.stop()
+    report, calls = lab.report(), lab.calls()
+    # Claude Code changes its list of tools when it continues, which the gateway repairs.
+    refused = [rule for rule in report["refused"] if not rule.startswith("AM6")]
+    failed = [call for call in calls if call["status"] != 200]
+    must(not refused and not failed, f"{refused} {failed}")
+    session, _ = lab.steps()[-1]
+    cuts = [call for call in calls if call.get("session") == session and "compacted" in call]
+    must(len(cuts) >= 2, f"the window was cut {len(cuts)} times: {calls}")
+    window = json.loads(lab.lookback("sessions", "window", session))
+    loads = [tool for message in window for tool in references(message)]
+    must(tool in loads, f"the window has loaded {loads}")
+    must("tool_7 says heron" in lab.lookback("sessions", "export", session), "the loaded tool was not called")
+    return f"{len(calls)} calls, {len(cuts)} compactions, {len(loads)} loaded"
+
+
+def references(value):
+    """The tools that the blocks of a message load."""
+    if isinstance(value, dict):
+        if value.get("type") == "tool_reference":
+            yield value["tool_name"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from references(item)
 
 
 def claude_code_delegates(lab):
@@ -224,6 +264,7 @@ AGENTS = {
     "Claude Code": claude_code,
     "Claude Code, with a sub-agent": claude_code_delegates,
     "Claude Code, compacting": claude_code_compacts,
+    "Claude Code, with loaded tools": claude_code_loads,
     "Codex": codex,
     "Codex, with faults": faulty(codex, "ok,cut,ok,busy,ok,too-long,500"),
     "Codex, with a stall": faulty(codex, "ok,stall,ok,slow,ok,wait,malformed"),
