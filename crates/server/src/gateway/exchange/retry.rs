@@ -26,21 +26,20 @@ pub(super) async fn retry(
     (status, text): (StatusCode, &str),
     (call, refused): (&Call, &[u8]),
 ) -> Option<String> {
-    if own.as_ref().is_none_or(|own| own.turn.matched.is_apart())
-        && !note.repaired
-        && call.dialect.provider_error(Some(status.as_u16()), text).refuses_reasoning()
-    {
-        // The session would keep the reasoning of an open tool loop. This request is not part of one.
-        let text = std::str::from_utf8(call.text.as_deref()?).ok()?;
-        let body = RawRequest::read(text, Some(call.dialect)).ok()?.without_reasoning();
-        note.repaired = body.is_some();
-        return body;
-    }
-    let LineCall { windows, request, preamble, turn } = own?;
+    let error = call.dialect.provider_error(Some(status.as_u16()), text);
+    let refuses_reasoning = error.refuses_reasoning();
+    let Some(LineCall { windows, request, preamble, turn }) = own else {
+        return if refuses_reasoning { without_reasoning(note, call, refused) } else { None };
+    };
     if windows.arm(turn) == Arm::HeldOut {
         return None;
     }
-    let error = call.dialect.provider_error(Some(status.as_u16()), text);
+    // A session keeps the reasoning of an open tool loop, so that the loop can go on. A provider that refuses it can go
+    // on without it.
+    if refuses_reasoning && (turn.matched.is_apart() || note.repaired) {
+        turn.is_measured = false;
+        return without_reasoning(note, call, refused);
+    }
     let cause = match error {
         ProviderError::TooLong(cause) if note.overflows < TRIES => Some(cause),
         ProviderError::Malformed { .. } if !note.repaired => None,
@@ -52,7 +51,7 @@ pub(super) async fn retry(
         }
         match cause {
             Some(cause) => windows.smaller(turn, request, cause).await,
-            None => windows.repaired(turn, request, error.refuses_reasoning()).await,
+            None => windows.repaired(turn, request, refuses_reasoning).await,
         }
     };
     let sending = match made.await {
@@ -72,19 +71,27 @@ pub(super) async fn retry(
         admission.shared.metrics.overflow();
     } else {
         // Without an improvement, the answer would be the same.
-        let refused = std::str::from_utf8(refused).ok()?;
-        let helps = match error.refuses_reasoning() {
-            // Only the provider knows whether the dropped reasoning was the cause.
-            true => body != refused,
-            false => faults(call, body) < faults(call, refused),
-        };
-        if !helps {
+        let text = std::str::from_utf8(refused).ok()?;
+        // Only the provider knows whether the dropped reasoning was the cause.
+        if refuses_reasoning && body == text {
+            turn.is_measured = false;
+            return without_reasoning(note, call, refused);
+        }
+        if !refuses_reasoning && faults(call, body) >= faults(call, text) {
             return None;
         }
         note.repaired = true;
     }
     sending.describe(note, turn);
     sending.body
+}
+
+/// Returns a refused body without its signed reasoning, if it has any.
+fn without_reasoning(note: &mut Note, call: &Call, refused: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(refused).ok()?;
+    let body = RawRequest::read(text, Some(call.dialect)).ok()?.without_reasoning();
+    note.repaired |= body.is_some();
+    body
 }
 
 /// Returns the number of rule violations in a body.

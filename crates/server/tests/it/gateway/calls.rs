@@ -408,6 +408,22 @@ fn thinking_that_is_refused_because_a_client_changed_what_stood_before_it_is_lef
 }
 
 #[test]
+fn a_tool_loop_goes_on_without_its_thinking_if_the_provider_refuses_it() {
+    let lab = Lab::new(Some(unlimited()));
+    let mut client = thinker();
+    client.more["system"] = json!("It is noon.");
+    let answer = thinks(&lab, &mut client, r#"CALL read {"path":"a"}"#);
+    let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    let call = body["content"].as_array().unwrap().iter().find(|block| block["type"] == "tool_use").unwrap();
+    client.messages.push(client.result(call["id"].as_str().unwrap(), "It is empty."));
+    client.more["system"] = json!("It is one o'clock.");
+    let answer = client.ask(&lab);
+    assert_eq!((answer.status, answer.header("x-lookback-repaired")), (200, Some("yes")), "{}", answer.body);
+    let sent = String::from_utf8(lab.stand_in.last().unwrap().body.to_vec()).unwrap();
+    assert!(!sent.contains("signature") && sent.contains("It is empty."), "{sent}");
+}
+
+#[test]
 fn if_thinking_is_refused_again_although_it_was_left_out_the_refusal_goes_to_the_client() {
     let lab = Lab::new(Some(unlimited()));
     let mut client = thinker();
