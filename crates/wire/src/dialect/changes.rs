@@ -213,7 +213,9 @@ impl RawRequest<'_> {
             json::array(list).is_some_and(|list| list.into_iter().all(fits))
         };
         // A tool is called for one of several answers, but there is only one continuation.
-        let is_one = self.member("n").is_none_or(|count| matches!(count.get(), "1" | "null"));
+        let config = self.member("generationConfig").and_then(Fields::read).unwrap_or_default();
+        let counts = [self.member("n"), config.get("candidateCount")];
+        let is_one = counts.into_iter().flatten().all(|count| matches!(count.get(), "1" | "null"));
         self.is_body() && self.dialect() != Dialect::Bedrock && is_one && self.member(format.tools).is_none_or(fits)
     }
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
-use lookback_wire::dialect::{Dialect, Preamble, RawRequest, Stitch};
+use lookback_wire::dialect::{Dialect, Preamble, ProviderError, RawRequest, Stitch};
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::sleep;
 
@@ -48,8 +48,11 @@ const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Returns whether an upstream may answer the same request later. A stream that begins with an error has status 200.
-fn is_passing(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 200 | 408 | 409 | 429 | 500..)
+fn is_passing(status: StatusCode, error: &ProviderError) -> bool {
+    match status.as_u16() {
+        200 => matches!(error, ProviderError::Other),
+        status => matches!(status, 408 | 409 | 429 | 500..),
+    }
 }
 
 /// Returns the pause that an upstream demands.
@@ -179,6 +182,7 @@ impl Joined {
             }
             self.give(out).await;
             if let Some(broken) = broken {
+                self.is_settled = true;
                 self.span.failed("broken_off");
                 let _ = self.client.send(Err(broken)).await;
                 return None;
@@ -200,8 +204,13 @@ impl Joined {
     async fn end(&mut self, answer: &Answer, own: &mut LineCall<'_>) -> Next {
         let asides = self.told.note.asides;
         // The last answer may be empty. The client has what came before.
-        let empty =
-            || answer.copy().filter(|copy| asides > 0 && copy.is_complete()).and_then(|_| self.stitch.response());
+        let is_complete = answer.copy().is_some_and(Copy::is_complete);
+        let empty = || {
+            let mut said = self.stitch.response().filter(|_| asides > 0 && is_complete)?;
+            // What the model wrote before has been counted.
+            said.output = None;
+            Some(said)
+        };
         // An answer that broke off does so for the client, too.
         let Some(mut response) = answer.copy().and_then(Copy::response).or_else(empty) else { return Next::End };
         let calls = hidden_exchange::calls(&response.message, &own.turn.offered, asides).unwrap_or_default();
@@ -268,10 +277,10 @@ impl Joined {
                 retry(&self.admission, own.as_deref_mut(), &mut self.told.note, refusal, (&call, refused)).await;
             if let Some(again) = again {
                 body = Some(again.into());
-            } else if is_passing(parts.status)
+            } else if is_passing(parts.status, &call.dialect.provider_error(None, &error))
                 && let Some(pause) = pauses.next()
             {
-                sleep(retry_after(&parts.headers).unwrap_or(pause)).await;
+                sleep(retry_after(&parts.headers).map_or(pause, |longer| longer.max(pause))).await;
             } else {
                 self.admission.shared.metrics.refused();
                 let why = format!("the upstream refused to go on after a hidden call, with status {}", parts.status);

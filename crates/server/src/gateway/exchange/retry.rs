@@ -29,7 +29,9 @@ pub(super) async fn retry(
     let error = call.dialect.provider_error(Some(status.as_u16()), text);
     let refuses_reasoning = error.refuses_reasoning();
     let Some(LineCall { windows, request, preamble, turn }) = own else {
-        return if refuses_reasoning { without_reasoning(note, call, refused) } else { None };
+        // Without a session, nothing says whether a tool loop is open, so all of the reasoning is left out.
+        let helps = refuses_reasoning && !admission.current.config.shadow;
+        return if helps { without_reasoning(note, call, refused) } else { None };
     };
     if windows.arm(turn) == Arm::HeldOut {
         return None;

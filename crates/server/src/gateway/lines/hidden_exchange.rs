@@ -56,7 +56,11 @@ pub(crate) fn offered(adds: &[Add], request: &RawRequest<'_>, preamble: &Preambl
         let is_asked = adds.iter().any(|add| add.answers(tool.name)) || called.contains(&tool.name);
         is_asked && !taken.iter().any(|name| name == tool.name)
     };
-    tools::tools().into_iter().filter(is_offered).take(MOST_TOOLS - taken.len()).collect()
+    let mut offered: Vec<Offered> = tools::tools().into_iter().filter(is_offered).collect();
+    // The policy counts on this one.
+    offered.sort_by_key(|tool| tool.name != tools::RECALL);
+    offered.truncate(MOST_TOOLS - taken.len());
+    offered
 }
 
 /// Returns the preamble of a request including the offered tools, because the provider counts them.

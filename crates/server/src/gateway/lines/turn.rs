@@ -25,7 +25,7 @@ pub(crate) struct Turn {
     pub(crate) model: Model,
     /// Whether the model has a tool with which it can read what was cut.
     pub(crate) reads_back: bool,
-    /// Whether the provider would cache the request if it had cache markers.
+    /// Whether it is for Claude, whose provider would cache it if it had cache markers.
     pub(crate) lacks_markers: bool,
     /// The tools that the gateway offers with it.
     pub(crate) offered: Vec<Offered>,
@@ -61,8 +61,10 @@ impl Turn {
         let has_room = (1..MOST_TOOLS).contains(&tools.len());
         let lacks_recall = has_room && !has_recall && !request.is_answer_stored();
         let adds = if matched.is_apart() { Vec::new() } else { adds.to(lacks_recall) };
-        let reads_back = has_recall || adds.contains(&Add::Recall) && request.takes_tools();
-        let lacks_markers = request.takes_cache_marker() && !adds.contains(&Add::CacheMarkers);
+        let is_offered = tools.len() < MOST_TOOLS && adds.contains(&Add::Recall) && request.takes_tools();
+        let reads_back = has_recall || is_offered;
+        let is_claude = model.name.as_deref().is_some_and(|name| name.contains("claude"));
+        let lacks_markers = is_claude && request.takes_cache_marker() && !adds.contains(&Add::CacheMarkers);
         Turn {
             reads_back,
             lacks_markers,

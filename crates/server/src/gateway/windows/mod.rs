@@ -145,10 +145,9 @@ impl Windows {
             }
             adapter::set_target(session, &turn.model.target);
             let preamble = hidden_exchange::preamble(request, preamble, &turn.offered);
-            let has_answer = session.view().messages().any(|item| item.message().role() == Role::Assistant);
-            let changes = has_answer && session.view().preamble().is_some_and(|known| !preamble.is_same(known));
             session.set_preamble(&preamble).await?;
-            self.advise(turn, turn.matched.line.state.habits().asked(changes));
+            let habit = turn.matched.line.state.habits().asked(&preamble);
+            self.advise(turn, habit);
             if is_held {
                 // If the session was cut before it was held out, its window differs from the request.
                 let is_measured = !session.view().is_cut() && !is_shortened(session.view());

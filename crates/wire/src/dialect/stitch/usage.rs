@@ -46,7 +46,8 @@ impl Usage {
             sum.insert(name.clone(), here.map_or_else(|| value.clone(), |here| added(value, &here)));
         }
         if let Some(total) = self.names.total.and_then(|total| sum.get_mut(total)) {
-            let more = self.names.output.iter().filter_map(|name| before.get(*name)).filter(|more| more.is_number());
+            // A cost is no number of tokens.
+            let more = self.names.output.iter().filter_map(|name| before.get(*name)).filter(|more| more.is_u64());
             *total = more.fold(total.clone(), |total, more| added(&total, more));
         }
         Some(json::value(&sum))
@@ -93,7 +94,7 @@ mod tests {
         let raw = |text: &str| serde_json::from_str::<Box<RawValue>>(text).unwrap();
         let mut usage = Usage::new(Names { output: &["output", "details", "cost"], total: Some("total") });
         usage.read(&raw(r#"{"input":10,"output":1,"tier":"standard","none":null}"#));
-        usage.read(&raw(r#"{"output":5,"details":{"thought":3},"total":15}"#));
+        usage.read(&raw(r#"{"output":5,"details":{"thought":3},"total":15,"cost":0.25}"#));
         assert!(usage.sum().is_none());
         usage.resume();
         usage.read(&raw(r#"{"input":20,"output":7,"tier":"priority","details":{"thought":1,"said":2},"total":27}"#));
@@ -101,7 +102,7 @@ mod tests {
         usage.read(&raw(r#"{"input":30,"output":1,"total":31,"cost":0.5}"#));
         assert_eq!(
             usage.sum().unwrap().get(),
-            r#"{"cost":0.5,"details":{"said":2,"thought":4},"input":30,"output":13,"total":43}"#
+            r#"{"cost":0.75,"details":{"said":2,"thought":4},"input":30,"output":13,"total":43}"#
         );
     }
 }
