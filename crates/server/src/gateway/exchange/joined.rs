@@ -287,7 +287,7 @@ impl Joined {
                 self.admission.shared.emit(&Event::failure(why.clone()));
                 self.is_settled = true;
                 self.span.failed(parts.status.as_str().to_owned());
-                match self.stitch.fail(error.trim().trim_matches(['[', ']'])) {
+                match self.stitch.fail(&error) {
                     Some(bytes) => self.give(bytes).await,
                     None => self.give_error(parts.status.as_u16(), &why).await,
                 }

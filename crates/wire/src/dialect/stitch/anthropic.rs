@@ -7,18 +7,14 @@ use super::usage::{Names, Usage};
 use super::{Own, Passing, Seam};
 use lookback_content::json::{self, Fields};
 
-const USAGE: Names = Names { output: &["output_tokens", "output_tokens_details", "server_tool_use"], total: None };
+const USAGE: Names =
+    Names { report: "usage", output: &["output_tokens", "output_tokens_details", "server_tool_use"], total: None };
 
+#[derive(Default)]
 pub(in crate::dialect) struct Blocks {
     is_later: bool,
     places: Places,
     usage: Usage,
-}
-
-impl Default for Blocks {
-    fn default() -> Self {
-        Blocks { is_later: false, places: Places::default(), usage: Usage::new(USAGE) }
-    }
 }
 
 impl Seam for Blocks {
@@ -26,7 +22,7 @@ impl Seam for Blocks {
         match &*event.text("type").unwrap_or_default() {
             "message_start" => {
                 let message = event.get("message").and_then(Fields::read).unwrap_or_default();
-                message.get("usage").into_iter().for_each(|usage| self.usage.read(usage));
+                self.usage.read(&USAGE, &message);
                 if self.is_later { Passing::Hidden } else { Passing::Unchanged }
             }
             "content_block_start" | "content_block_delta" | "content_block_stop" => {
@@ -45,11 +41,11 @@ impl Seam for Blocks {
                 }
             }
             "message_delta" => {
-                event.get("usage").into_iter().for_each(|usage| self.usage.read(usage));
-                match (self.places.hides(), self.usage.sum()) {
+                self.usage.read(&USAGE, &event);
+                match (self.places.hides(), self.is_later) {
                     (true, _) => Passing::Held { now: None, end: event.write() },
-                    (false, None) => Passing::Unchanged,
-                    (false, Some(_)) => Passing::Changed(self.end(event)),
+                    (false, true) => Passing::Changed(self.end(event)),
+                    (false, false) => Passing::Unchanged,
                 }
             }
             "message_stop" if self.places.hides() => Passing::Held { now: None, end: event.write() },
@@ -58,16 +54,14 @@ impl Seam for Blocks {
     }
 
     fn end(&mut self, mut event: Fields<'_>) -> Box<RawValue> {
-        if let (Some(_), Some(sum)) = (event.get("usage"), self.usage.sum()) {
-            event.set("usage", sum);
-        }
+        self.usage.add_up(&USAGE, &mut event);
         event.write()
     }
 
     fn resume(&mut self) {
         self.is_later = true;
         self.places.resume();
-        self.usage.resume();
+        self.usage.resume(&USAGE);
     }
 
     fn hides(&self) -> bool {

@@ -4,12 +4,18 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use super::gap::Gap;
 use super::usage::{Names, Usage};
-use super::{GAP, Own, Passing, Seam};
+use super::{Own, Passing, Seam, with_element};
 use lookback_content::json::{self, Fields};
 
-const USAGE: Names = Names { output: &["candidatesTokenCount", "thoughtsTokenCount"], total: Some("totalTokenCount") };
+const USAGE: Names = Names {
+    report: "usageMetadata",
+    output: &["candidatesTokenCount", "thoughtsTokenCount"],
+    total: Some("totalTokenCount"),
+};
 
+#[derive(Default)]
 pub(in crate::dialect) struct Chunks {
     /// Whether this answer has hidden calls.
     hides: bool,
@@ -17,25 +23,16 @@ pub(in crate::dialect) struct Chunks {
     is_hidden: bool,
     /// The signature of a hidden call. Only the first call of an answer has one.
     signature: Option<Box<RawValue>>,
-    /// Whether the client has text of this or of earlier answers.
-    says: bool,
-    /// Whether the next text comes after that of an earlier answer.
-    parts: bool,
+    gap: Gap,
     usage: Usage,
-}
-
-impl Default for Chunks {
-    fn default() -> Self {
-        Chunks { hides: false, is_hidden: false, signature: None, says: false, parts: false, usage: Usage::new(USAGE) }
-    }
 }
 
 const SIGNATURE: &str = "thoughtSignature";
 
 impl Seam for Chunks {
     fn read(&mut self, mut event: Fields<'_>, own: &Own) -> Passing {
-        event.get("usageMetadata").into_iter().for_each(|usage| self.usage.read(usage));
-        let mut changes = self.add_up(&mut event);
+        self.usage.read(&USAGE, &event);
+        let mut changes = self.usage.add_up(&USAGE, &mut event);
         let candidates = event.get("candidates").and_then(json::array).unwrap_or_default();
         let Some(mut candidate) = candidates.first().and_then(|candidate| Fields::read(candidate)) else {
             return match (self.hides, changes) {
@@ -52,11 +49,8 @@ impl Seam for Chunks {
         let ends = candidate.get("finishReason").is_some();
         let (is_empty, kept) = (kept.is_empty(), json::write_array(kept.iter().map(AsRef::as_ref)));
         let with = |event: &Fields<'_>, candidate: &Fields<'_>| {
-            let candidate = candidate.write();
-            let others = candidates.iter().skip(1).copied();
-            let all = json::write_array(std::iter::once(&*candidate).chain(others));
             let mut event = event.clone();
-            event.set("candidates", all);
+            event.set("candidates", with_element(&candidates, 0, &candidate.write()));
             event.write()
         };
         content.set("parts", kept);
@@ -84,13 +78,14 @@ impl Seam for Chunks {
     }
 
     fn end(&mut self, mut event: Fields<'_>) -> Box<RawValue> {
-        self.add_up(&mut event);
+        self.usage.add_up(&USAGE, &mut event);
         event.write()
     }
 
     fn resume(&mut self) {
-        (self.hides, self.is_hidden, self.signature, self.parts) = (false, false, None, self.says);
-        self.usage.resume();
+        (self.hides, self.is_hidden, self.signature) = (false, false, None);
+        self.gap.resume();
+        self.usage.resume(&USAGE);
     }
 
     fn hides(&self) -> bool {
@@ -103,22 +98,13 @@ impl Seam for Chunks {
 }
 
 impl Chunks {
-    /// Sets the sum of the usage reports. Returns whether that changes the chunk.
-    fn add_up(&self, event: &mut Fields<'_>) -> bool {
-        let sum = self.usage.sum().filter(|_| event.get("usageMetadata").is_some());
-        sum.map(|sum| event.set("usageMetadata", sum)).is_some()
-    }
-
     /// Returns a part for the client. `None` if it is a call of the intermediary's tools, or continues one.
     fn kept<'a>(&mut self, raw: &'a RawValue, own: &Own) -> Option<Cow<'a, RawValue>> {
         let mut part = Fields::read(raw).unwrap_or_default();
         let is_thought = part.get("thought").is_some_and(|thought| thought.get() == "true");
-        if let Some(text) = part.text("text").filter(|text| !text.is_empty() && !is_thought).map(Cow::into_owned) {
-            self.says = true;
-            if std::mem::take(&mut self.parts) {
-                part.set("text", json::string(&format!("{GAP}{text}")));
-                return Some(Cow::Owned(part.write()));
-            }
+        if let Some(text) = part.text("text").filter(|_| !is_thought).and_then(|text| self.gap.before(&text)) {
+            part.set("text", text);
+            return Some(Cow::Owned(part.write()));
         }
         if let Some(call) = part.get("functionCall").or_else(|| part.get("function_call")).and_then(Fields::read) {
             if let Some(name) = call.text("name").filter(|name| !name.is_empty()) {

@@ -5,6 +5,7 @@
 //! answer continues the same stream.
 
 pub(super) mod anthropic;
+mod gap;
 pub(super) mod gemini;
 pub(super) mod openai_chat;
 pub(super) mod openai_responses;
@@ -16,17 +17,18 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
+use self::gap::GAP;
 use super::stream::events::{Event, Events, push_data};
 use super::{Dialect, Response, ResponseStream};
 use crate::edit::{Change, Cut, Edit, Hidden};
 use crate::message::{Message, PartRef};
-use lookback_content::json::Fields;
+use lookback_content::json::{self, Fields};
 
 /// Several streamed answers of a model, joined into one stream of server-sent events.
 ///
 /// The events of an answer pass byte for byte if nothing has to change in them. The joined stream has one start, indexes
-/// that continue, and one end. Its usage has the output of all answers, and the input of the last. Where clients join all texts, an empty line stands between those of
-/// two answers.
+/// that continue, and one end. Its usage has the output of all answers, and the input of the last. Where clients join
+/// all texts, an empty line stands between those of two answers.
 ///
 /// ```
 /// use lookback_wire::dialect::{Dialect, Stitch};
@@ -59,9 +61,6 @@ pub struct Stitch {
 
 /// The most bytes of one event: 64 MiB. The bytes of a longer one pass unread.
 const MOST: usize = 64 << 20;
-
-/// Stands between the texts of two answers, in dialects whose clients join all texts.
-pub(super) const GAP: &str = "\n\n";
 
 /// The names of the intermediary's tools.
 pub(super) struct Own(Vec<String>);
@@ -101,6 +100,11 @@ pub(super) enum Passing {
     Hidden,
     /// `now` at once, and `end` if no other answer follows.
     Held { now: Option<Box<RawValue>>, end: Box<RawValue> },
+}
+
+/// Returns a list with another element at this place.
+fn with_element(list: &[&RawValue], at: usize, element: &RawValue) -> Box<RawValue> {
+    json::write_array(list.iter().enumerate().map(|(index, old)| if index == at { element } else { *old }))
 }
 
 impl Stitch {
@@ -180,9 +184,11 @@ impl Stitch {
         out
     }
 
-    /// Ends the stream with an error. `body` is the provider's error. Returns `None` if it is not an object.
+    /// Ends the stream with an error. `body` is the provider's error, or a list of one. Returns `None` for anything else.
     pub fn fail(&mut self, body: &str) -> Option<Vec<u8>> {
-        let (name, data) = self.seam.error(&serde_json::from_str::<&RawValue>(body).ok().and_then(Fields::read)?);
+        let body: &RawValue = serde_json::from_str(body.trim()).ok()?;
+        let first = json::array(body).and_then(|list| list.first().copied());
+        let (name, data) = self.seam.error(&Fields::read(first.unwrap_or(body))?);
         let mut out = name.map_or_else(String::new, |name| format!("event: {name}\n"));
         push_data(&mut out, data.get());
         Some(out.into_bytes())

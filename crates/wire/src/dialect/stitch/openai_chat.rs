@@ -1,17 +1,20 @@
 //! Joins streams of Chat Completions, whose calls have indexes.
 
-use std::borrow::Cow;
-
 use serde_json::value::RawValue;
 
+use super::gap::Gap;
 use super::places::{Places, number};
 use super::usage::{Names, Usage};
-use super::{GAP, Own, Passing, Seam};
+use super::{Own, Passing, Seam, with_element};
 use lookback_content::json::{self, Fields};
 
-const USAGE: Names =
-    Names { output: &["completion_tokens", "completion_tokens_details", "cost"], total: Some("total_tokens") };
+const USAGE: Names = Names {
+    report: "usage",
+    output: &["completion_tokens", "completion_tokens_details", "cost"],
+    total: Some("total_tokens"),
+};
 
+#[derive(Default)]
 pub(in crate::dialect) struct Chunks {
     is_later: bool,
     /// Whether the client has the role. Some clients refuse an answer without one, or with two.
@@ -25,28 +28,8 @@ pub(in crate::dialect) struct Chunks {
     is_hidden: bool,
     /// What a provider added to a hidden call, such as the signature of a thought that belongs to all calls of an answer.
     extra: Option<Box<RawValue>>,
-    /// Whether the client has text of this or of earlier answers.
-    says: bool,
-    /// Whether the next text comes after that of an earlier answer.
-    parts: bool,
+    gap: Gap,
     usage: Usage,
-}
-
-impl Default for Chunks {
-    fn default() -> Self {
-        Chunks {
-            is_later: false,
-            has_role: false,
-            id: None,
-            calls: Places::default(),
-            hides: false,
-            is_hidden: false,
-            extra: None,
-            says: false,
-            parts: false,
-            usage: Usage::new(USAGE),
-        }
-    }
 }
 
 impl Seam for Chunks {
@@ -55,8 +38,8 @@ impl Seam for Chunks {
             return Passing::Unchanged;
         }
         let reports = is_set(event.get("usage"));
-        event.get("usage").into_iter().for_each(|usage| self.usage.read(usage));
-        let mut changes = self.rename(&mut event) | (reports && self.add_up(&mut event));
+        self.usage.read(&USAGE, &event);
+        let mut changes = self.rename(&mut event) | self.usage.add_up(&USAGE, &mut event);
         let choices = event.get("choices").and_then(json::array).unwrap_or_default();
         let is_first = |choice: &Fields<'_>| choice.get("index").is_none_or(|index| index.get() == "0");
         let first = choices.iter().filter_map(|choice| Fields::read(choice)).position(|choice| is_first(&choice));
@@ -76,11 +59,8 @@ impl Seam for Chunks {
         let says = delta.iter().any(|(name, value)| is_new(name) && !matches!(value.get(), "null" | "\"\"" | "[]"));
         let ends = is_set(choice.get("finish_reason"));
         let with = |choice: &Fields<'_>, reports: bool| {
-            let choice = choice.write();
-            let all = choices.iter().enumerate().map(|(index, other)| if index == at { &*choice } else { *other });
-            let all = json::write_array(all);
             let mut event = event.clone();
-            event.set("choices", all);
+            event.set("choices", with_element(&choices, at, &choice.write()));
             if !reports {
                 event.remove("usage");
             }
@@ -109,17 +89,16 @@ impl Seam for Chunks {
     }
 
     fn end(&mut self, mut event: Fields<'_>) -> Box<RawValue> {
-        if is_set(event.get("usage")) {
-            self.add_up(&mut event);
-        }
+        self.usage.add_up(&USAGE, &mut event);
         event.write()
     }
 
     fn resume(&mut self) {
         self.is_later = true;
-        (self.hides, self.is_hidden, self.extra, self.parts) = (false, false, None, self.says);
+        (self.hides, self.is_hidden, self.extra) = (false, false, None);
+        self.gap.resume();
         self.calls.resume();
-        self.usage.resume();
+        self.usage.resume(&USAGE);
     }
 
     fn hides(&self) -> bool {
@@ -143,11 +122,6 @@ impl Chunks {
         differs
     }
 
-    /// Sets the sum of the usage reports. Returns whether that changes the chunk.
-    fn add_up(&self, event: &mut Fields<'_>) -> bool {
-        self.usage.sum().map(|sum| event.set("usage", sum)).is_some()
-    }
-
     /// Removes from a delta everything that is not for the client. Returns whether that changes it.
     fn filter(&mut self, delta: &mut Fields<'_>, own: &Own) -> bool {
         let mut changes = false;
@@ -156,12 +130,9 @@ impl Chunks {
             delta.remove("role");
             changes = true;
         }
-        if let Some(text) = delta.text("content").filter(|text| !text.is_empty()).map(Cow::into_owned) {
-            self.says = true;
-            if std::mem::take(&mut self.parts) {
-                delta.set("content", json::string(&format!("{GAP}{text}")));
-                changes = true;
-            }
+        if let Some(text) = delta.text("content").and_then(|text| self.gap.before(&text)) {
+            delta.set("content", text);
+            changes = true;
         }
         let Some(calls) = delta.get("tool_calls").and_then(json::array) else { return changes };
         let mut kept: Vec<Box<RawValue>> = Vec::with_capacity(calls.len());

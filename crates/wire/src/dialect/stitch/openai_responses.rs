@@ -7,8 +7,10 @@ use super::usage::{Names, Usage};
 use super::{Own, Passing, Seam};
 use lookback_content::json::{self, Fields};
 
-const USAGE: Names = Names { output: &["output_tokens", "output_tokens_details"], total: Some("total_tokens") };
+const USAGE: Names =
+    Names { report: "usage", output: &["output_tokens", "output_tokens_details"], total: Some("total_tokens") };
 
+#[derive(Default)]
 pub(in crate::dialect) struct Items {
     is_later: bool,
     places: Places,
@@ -19,19 +21,6 @@ pub(in crate::dialect) struct Items {
     items: Vec<Box<RawValue>>,
     /// The number of the next event.
     number: u64,
-}
-
-impl Default for Items {
-    fn default() -> Self {
-        Items {
-            is_later: false,
-            places: Places::default(),
-            usage: Usage::new(USAGE),
-            id: None,
-            items: Vec::new(),
-            number: 0,
-        }
-    }
 }
 
 impl Seam for Items {
@@ -48,7 +37,7 @@ impl Seam for Items {
         }
         if matches!(&*kind, "response.completed" | "response.incomplete") {
             let response = event.get("response").and_then(Fields::read).unwrap_or_default();
-            response.get("usage").into_iter().for_each(|usage| self.usage.read(usage));
+            self.usage.read(&USAGE, &response);
             return match (self.places.hides(), self.is_later) {
                 (true, _) => Passing::Held { now: None, end: event.write() },
                 (false, true) => Passing::Changed(self.end(event)),
@@ -82,9 +71,7 @@ impl Seam for Items {
                 response.set("id", id.clone());
             }
             response.set("output", json::write_array(self.items.iter().map(AsRef::as_ref)));
-            if let (Some(_), Some(sum)) = (response.get("usage"), self.usage.sum()) {
-                response.set("usage", sum);
-            }
+            self.usage.add_up(&USAGE, &mut response);
             let response = response.write();
             event.set("response", response);
         }
@@ -94,7 +81,7 @@ impl Seam for Items {
     fn resume(&mut self) {
         self.is_later = true;
         self.places.resume();
-        self.usage.resume();
+        self.usage.resume(&USAGE);
     }
 
     fn hides(&self) -> bool {
