@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use lookback_engine::policy::Policy;
 use lookback_location::Location;
-use lookback_server::gateway::{Config, ConfigError, Event, Gateway, Key};
+use lookback_server::gateway::{Config, ConfigError, Event, Gateway, Habit, Key};
 use lookback_store::Tenant;
 use lookback_store::{Durability, MemoryStore};
 
@@ -181,13 +181,30 @@ fn new_key(name: Tenant) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns a habit that costs money, with its cure.
+fn advice(habit: Habit) -> &'static str {
+    match habit {
+        Habit::ChangingPreamble => {
+            "the system prompt or the tools changed with each of the last 3 requests, so the provider cannot cache them: \
+             put what changes, such as the time, into the newest message"
+        }
+        Habit::NoCacheMarkers => {
+            "the provider cached nothing of the last 3 requests, because they have no cache markers: set them in the \
+             client, or use --add cache-markers"
+        }
+        _ => "it has a habit that costs money",
+    }
+}
+
 /// Writes a line of the log.
 fn log_event(form: LogForm, event: &Event) {
     match (form, event) {
         (LogForm::Json, event) => output::json(event).iter().for_each(|line| output::message(line)),
         (LogForm::Failures, Event::Call { .. } | Event::Reloaded) => {}
         (_, Event::Failure { what, .. }) => output::warning(what),
-        (_, Event::Advice { .. }) => output::warning(&output::plain(&event.to_string())),
+        (_, Event::Advice { session, habit, .. }) => {
+            output::warning(&format!("{}: {}", output::plain(session), advice(*habit)));
+        }
         (_, event) => output::message(&output::plain(&event.to_string())),
     }
 }

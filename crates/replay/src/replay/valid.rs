@@ -50,8 +50,8 @@ impl Requests {
         self.refused
     }
 
-    /// Returns whether the messages after the first `known` are accepted after the first question. Messages that refer
-    /// to others are not.
+    /// Returns whether the messages after the first `known` are accepted directly after the first question. If they refer
+    /// to messages between, such as results whose calls are there, they are not.
     fn ends_well(&self, known: usize) -> bool {
         let decode = |raw: &RawValue| Request::from_raw(self.dialect, &[Cow::Borrowed(raw)]).ok();
         let asks =

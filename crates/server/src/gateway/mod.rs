@@ -38,6 +38,8 @@ pub use self::config::keys::NoRandom;
 pub use self::config::summarizer::SummaryModel;
 pub use self::config::upstream::{BadUpstream, Upstream};
 pub use self::config::{Config, ConfigError, Limits, Timeouts, Tls};
+#[doc(hidden)]
+pub use self::lines::habits::Habit;
 pub use self::report::event::Event;
 #[doc(hidden)]
 pub use self::report::note::Shadowed;
@@ -117,11 +119,8 @@ impl Gateway {
     pub fn policy_for(&self, reads_back: bool) -> Policy {
         let reader = if reads_back { policies::for_readers(&self.policy) } else { None };
         let policy = reader.unwrap_or_else(|| self.policy.clone());
-        if self.config.adds.iter().flatten().any(|add| *add == Add::Summaries) {
-            config::summarizer::summarizing(&policy)
-        } else {
-            policy
-        }
+        let summarizes = self.config.adds.as_ref().is_some_and(|adds| adds.contains(&Add::Summaries));
+        if summarizes { config::summarizer::summarizing(&policy) } else { policy }
     }
 
     /// Sets how the configuration is read again when the process gets the signal `SIGHUP`. If the function returns

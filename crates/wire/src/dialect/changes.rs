@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Dialect, RawRequest, Shown};
+use super::{Dialect, RawRequest, Shown, anthropic};
 use crate::edit::{Change, Edit, Hidden};
 use crate::message::{Message, PartRef};
 use lookback_content::json::{self, Fields};
@@ -217,6 +217,13 @@ impl RawRequest<'_> {
         let counts = [self.member("n"), config.get("candidateCount")];
         let is_one = counts.into_iter().flatten().all(|count| matches!(count.get(), "1" | "null"));
         self.is_body() && self.dialect() != Dialect::Bedrock && is_one && self.member(format.tools).is_none_or(fits)
+    }
+
+    /// Returns whether the request has no cache markers, although the provider caches only what they mark.
+    #[doc(hidden)]
+    pub fn lacks_cache_marker(&self) -> bool {
+        let target = self.target();
+        self.takes_cache_marker() && target.model.is_some() && anthropic::rules::is_claude(&target) == Some(true)
     }
 
     /// Returns whether a [cache marker](BodyChanges::cache_marker) can be added: the dialect has one for the whole

@@ -2,9 +2,12 @@
 
 use lookback_content::Redacted;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::Dialect;
+use crate::cache_marker;
 use lookback_content::json::{self, Fields};
 
 /// The system prompt and the tools, if they are sent outside the messages, and settings of the answer that cost tokens.
@@ -65,6 +68,25 @@ impl Preamble {
         Preamble { tools: Some(tools), ..self }
     }
 
+    /// Returns a digest of what a provider caches of it: without cache markers, which clients move, and without the
+    /// block in which Claude Code names its version and numbers, which its user cannot keep the same.
+    #[doc(hidden)]
+    pub fn cached_digest(&self) -> u128 {
+        const NUMBERS: &str = "x-anthropic-billing-header:";
+        let mut hash = Xxh3::new();
+        for raw in [&self.system, &self.tools] {
+            let mut value: Value =
+                raw.as_ref().and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+            if let Some(blocks) = value.as_array_mut() {
+                blocks.retain(|block| !block["text"].as_str().is_some_and(|text| text.starts_with(NUMBERS)));
+                blocks.iter_mut().for_each(cache_marker::remove_marker);
+            }
+            hash.update(value.to_string().as_bytes());
+            hash.update(&[0]);
+        }
+        hash.digest128()
+    }
+
     /// Returns whether two preambles have the same system prompt and the same tools, byte for byte.
     pub fn is_same(&self, other: &Preamble) -> bool {
         let same = |a: &Option<Box<RawValue>>, b: &Option<Box<RawValue>>| {
@@ -108,3 +130,20 @@ fn in_snake_case(name: &str) -> String {
 
 /// The maximum depth of a schema or a setting in the member of a body.
 const DEEPEST: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moved_markers_and_numbers_of_a_client_change_nothing_that_is_cached() {
+        let preamble = |system: &str| {
+            Preamble::default().with_system(RawValue::from_string(system.to_owned()).unwrap()).cached_digest()
+        };
+        let plain = preamble(r#"[{"type":"text","text":"You help."}]"#);
+        let marked = r#"{"type":"text","text":"You help.","cache_control":{"type":"ephemeral"}}"#;
+        let numbers = r#"{"type":"text","text":"x-anthropic-billing-header: cc_version=2.1; cch=1;"}"#;
+        assert_eq!(plain, preamble(&format!("[{numbers},{marked}]")));
+        assert_ne!(plain, preamble(r#"[{"type":"text","text":"You help at noon."}]"#));
+    }
+}

@@ -1,6 +1,7 @@
 //! A turn of the gateway: the line of a request, and how the request is sent.
 
 use lookback_engine::Settings;
+use lookback_facts::tools;
 use lookback_models::Models;
 use lookback_replay::prices::Prices;
 use lookback_store::LogName;
@@ -25,7 +26,7 @@ pub(crate) struct Turn {
     pub(crate) model: Model,
     /// Whether the model has a tool with which it can read what was cut.
     pub(crate) reads_back: bool,
-    /// Whether it is for Claude, whose provider would cache it if it had cache markers.
+    /// Whether its provider would cache it only if it had cache markers.
     pub(crate) lacks_markers: bool,
     /// The tools that the gateway offers with it.
     pub(crate) offered: Vec<Offered>,
@@ -55,16 +56,15 @@ impl Turn {
         model: Model,
         (request, preamble): (&RawRequest<'_>, &Preamble),
     ) -> Turn {
-        let tools = preamble.tool_names();
-        let has_recall = tools.iter().any(|name| name.ends_with("recall"));
+        let names = preamble.tool_names();
+        let has_recall = names.iter().any(|name| name.ends_with(tools::RECALL));
         // A later request may name a stored answer, which would lack the answer to its call of `recall`.
-        let has_room = (1..MOST_TOOLS).contains(&tools.len());
+        let has_room = (1..MOST_TOOLS).contains(&names.len());
         let lacks_recall = has_room && !has_recall && !request.is_answer_stored();
         let adds = if matched.is_apart() { Vec::new() } else { adds.to(lacks_recall) };
-        let is_offered = tools.len() < MOST_TOOLS && adds.contains(&Add::Recall) && request.takes_tools();
+        let is_offered = names.len() < MOST_TOOLS && adds.contains(&Add::Recall) && request.takes_tools();
         let reads_back = has_recall || is_offered;
-        let is_claude = model.name.as_deref().is_some_and(|name| name.contains("claude"));
-        let lacks_markers = is_claude && request.takes_cache_marker() && !adds.contains(&Add::CacheMarkers);
+        let lacks_markers = request.lacks_cache_marker() && !adds.contains(&Add::CacheMarkers);
         Turn {
             reads_back,
             lacks_markers,

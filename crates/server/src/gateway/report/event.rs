@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::causes::chained;
 use crate::gateway::client::Unanswered;
 use crate::gateway::config::upstream::Upstream;
+use crate::gateway::lines::habits::Habit;
 use crate::gateway::report::note::Note;
 
 /// An event of a gateway.
@@ -44,8 +45,8 @@ pub enum Event {
     Advice {
         /// The session that shows it.
         session: String,
-        /// The habit, and its cure.
-        what: &'static str,
+        /// The habit.
+        habit: Habit,
     },
     /// A changed configuration is used from now on.
     Reloaded,
@@ -71,7 +72,7 @@ impl fmt::Display for Event {
                 write!(f, "{status} {dialect} {upstream} {milliseconds} ms{note}")
             }
             Event::Failure { what } => f.write_str(what),
-            Event::Advice { session, what } => write!(f, "{}: {what}", session.escape_default()),
+            Event::Advice { session, habit } => write!(f, "{}: {habit:?}", session.escape_default()),
             Event::Reloaded => f.write_str("the changed configuration is used from now on"),
         }
     }

@@ -146,7 +146,7 @@ impl Windows {
             adapter::set_target(session, &turn.model.target);
             let preamble = hidden_exchange::preamble(request, preamble, &turn.offered);
             session.set_preamble(&preamble).await?;
-            let habit = turn.matched.line.state.habits().asked(&preamble);
+            let habit = turn.matched.line.state.habits().asked(preamble.cached_digest());
             self.advise(turn, habit);
             if is_held {
                 // If the session was cut before it was held out, its window differs from the request.
@@ -174,7 +174,7 @@ impl Windows {
     /// Reports a habit of the client that costs money, if there is one.
     fn advise(&self, turn: &Turn, habit: Option<Habit>) {
         if let Some(habit) = habit {
-            self.admission.shared.emit(&Event::Advice { session: turn.name().to_string(), what: habit.advice() });
+            self.admission.shared.emit(&Event::Advice { session: turn.name().to_string(), habit });
         }
     }
 

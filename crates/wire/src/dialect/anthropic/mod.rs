@@ -3,7 +3,7 @@
 mod hosted;
 mod markers;
 mod reading;
-mod rules;
+pub(super) mod rules;
 mod writing;
 
 use serde_json::json;

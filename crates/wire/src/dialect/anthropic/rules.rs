@@ -84,7 +84,7 @@ fn is_shared(finding: &Finding) -> bool {
 /// Returns whether the model is Claude, whose rules are the same at Anthropic and in the clouds, or `None` if that is
 /// unknown. Other models with this dialect, for example, do not sign their thinking, and want it back unchanged. If
 /// neither the provider nor the model is known, the model counts as Claude.
-pub(super) fn is_claude(target: &Target) -> Option<bool> {
+pub(in crate::dialect) fn is_claude(target: &Target) -> Option<bool> {
     let is_named = target.is_model(|model| NAMES.iter().any(|name| model.contains(name)));
     match (target.provider, &target.model) {
         _ if is_named == Some(true) => Some(true),
