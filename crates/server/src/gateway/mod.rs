@@ -38,9 +38,9 @@ pub use self::config::keys::NoRandom;
 pub use self::config::summarizer::SummaryModel;
 pub use self::config::upstream::{BadUpstream, Upstream};
 pub use self::config::{Config, ConfigError, Limits, Timeouts, Tls};
-#[doc(hidden)]
-pub use self::lines::habits::Habit;
 pub use self::report::event::Event;
+#[doc(hidden)]
+pub use self::report::habits::Habit;
 #[doc(hidden)]
 pub use self::report::note::Shadowed;
 pub use self::report::note::{Compacted, Cut, Note, Passed};

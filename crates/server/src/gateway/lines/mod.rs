@@ -1,7 +1,6 @@
 //! The lines of the gateway, with their open sessions and shared token calibrations.
 
 pub(crate) mod calibrations;
-pub(crate) mod habits;
 pub(crate) mod hidden_exchange;
 pub(crate) mod shadow;
 pub(crate) mod turn;
@@ -15,9 +14,9 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::gateway::config::summarizer::SummaryModel;
 use crate::gateway::lines::calibrations::Calibrations;
-use crate::gateway::lines::habits::Habits;
 use crate::gateway::lines::hidden_exchange::Watch;
 use crate::gateway::lines::shadow::Shadow;
+use crate::gateway::report::habits::Habits;
 use crate::gateway::report::payoff::Spending;
 
 /// The most open sessions. Others are opened from the store again, which takes as long as reading their window.

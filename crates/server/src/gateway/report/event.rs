@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::causes::chained;
 use crate::gateway::client::Unanswered;
 use crate::gateway::config::upstream::Upstream;
-use crate::gateway::lines::habits::Habit;
+use crate::gateway::report::habits::Habit;
 use crate::gateway::report::note::Note;
 
 /// An event of a gateway.

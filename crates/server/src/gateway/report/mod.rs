@@ -1,6 +1,7 @@
-//! Reports of a gateway's work: headers for the client, a log, metrics, traces, and the savings of windows.
+//! Reports of a gateway's work: headers for the client, a log, costly habits, metrics, traces, and the savings of windows.
 
 pub(crate) mod event;
+pub(crate) mod habits;
 pub(crate) mod metrics;
 pub(crate) mod note;
 pub(crate) mod payoff;

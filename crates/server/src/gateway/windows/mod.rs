@@ -31,12 +31,12 @@ use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::admission::caller::workspace;
 use crate::gateway::config::additions::Add;
-use crate::gateway::lines::habits::Habit;
 use crate::gateway::lines::hidden_exchange::{self, Offered, OwnCall, Watch};
 use crate::gateway::lines::shadow::Shadow;
 use crate::gateway::lines::turn::{Model, Turn};
 use crate::gateway::lines::{Line, Match, Open};
 use crate::gateway::report::event::Event;
+use crate::gateway::report::habits::Habit;
 use crate::gateway::report::note::{Compacted, Cut, Shadowed, is_shortened};
 use crate::gateway::report::payoff::Arm;
 
