@@ -91,6 +91,7 @@ lints() {
     cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
     cargo clippy -p lookback-engine -p lookback --no-default-features --locked -- -D warnings
     cargo clippy -p lookback-cli --no-default-features --locked -- -D warnings
+    cargo clippy -p lookback-server --locked -- -D warnings
     if cargo tree -p lookback-cli --no-default-features -e normal --prefix none --locked | grep '^tokio '; then
         echo "only crates/server may bring tokio unasked"
         return 1

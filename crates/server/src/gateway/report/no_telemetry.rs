@@ -23,5 +23,5 @@ impl CallSpan {
 
     pub(crate) fn answered(&mut self, _: &Response) {}
 
-    pub(crate) fn failed(&mut self, _: &str) {}
+    pub(crate) fn failed(&mut self, _: impl Into<String>) {}
 }
