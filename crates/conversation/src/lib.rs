@@ -62,6 +62,7 @@ mod matched;
 mod outline;
 mod path;
 mod query;
+mod related;
 mod relation;
 mod scope;
 mod scopes;
@@ -75,5 +76,7 @@ pub use self::line::Line;
 pub use self::lines::Lines;
 pub use self::matched::Match;
 pub use self::query::Query;
+#[doc(hidden)]
+pub use self::related::{Related, related};
 pub use self::relation::Relation;
 pub use self::scope::{Account, Scope};

@@ -108,10 +108,21 @@ impl Scope {
 
     /// Returns the number in a line's name, if the line is in the scope. Later lines have greater numbers.
     pub(super) fn number(&self, name: &LogName) -> Option<u64> {
-        let rest = name.as_str().strip_prefix(self.name.as_str())?;
-        match rest.strip_prefix('~') {
-            Some(number) => u64::from_str_radix(number, 16).ok(),
-            None => rest.is_empty().then_some(0),
-        }
+        numbered_in(self.name.as_str(), name)
+    }
+}
+
+/// Returns the name of the scope in a line's name.
+pub(super) fn named_in(name: &LogName) -> &str {
+    let is_number = |number: &str| u64::from_str_radix(number, 16).is_ok();
+    name.as_str().rsplit_once('~').filter(|(_, number)| is_number(number)).map_or(name.as_str(), |(scope, _)| scope)
+}
+
+/// Returns the number in a line's name, if the line is in the scope with this name.
+pub(super) fn numbered_in(scope: &str, name: &LogName) -> Option<u64> {
+    let rest = name.as_str().strip_prefix(scope)?;
+    match rest.strip_prefix('~') {
+        Some(number) => u64::from_str_radix(number, 16).ok(),
+        None => rest.is_empty().then_some(0),
     }
 }

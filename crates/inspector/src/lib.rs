@@ -46,6 +46,7 @@ mod page;
 mod paid;
 mod pairs;
 mod picture;
+mod related;
 mod requests;
 mod rows;
 mod session;

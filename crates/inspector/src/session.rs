@@ -11,7 +11,7 @@ use crate::page::page;
 use crate::paid::paid;
 use crate::story::{Contents, Parts, Story};
 use crate::text::visible;
-use crate::{alternatives, calls, data, edit, facts, picture, rows};
+use crate::{alternatives, calls, data, edit, facts, picture, related, rows};
 
 const SCRIPT: &str = include_str!("script.js");
 
@@ -49,6 +49,7 @@ fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String
                 @if timeline.since > 0 {
                     p.note { "Calls before entry " (timeline.since) " are not known, because contents were erased." }
                 }
+                @if is_served { (related::links(story)) }
                 @if let Some(paid) = paid(&total.paid) { p { (paid) } }
                 @if contents == Contents::Masked { p.note { "Contents are left out of this page." } }
                 dl.numbers {

@@ -25,6 +25,9 @@ pub struct Story<'a> {
     pub(crate) requests: Option<&'a Requests>,
     /// The facts of the session.
     pub(crate) facts: Vec<KnownFact>,
+    /// The other sessions of the same conversation, each with the number of messages that both begin with. Only for
+    /// served pages.
+    pub(crate) related: Vec<(String, u64)>,
     /// A policy to try out. Only for served pages.
     pub(crate) trial: Option<Trial>,
     /// Where the page gets the contents of messages.
@@ -92,6 +95,7 @@ impl<'a> Story<'a> {
             alternatives: Vec::new(),
             requests: None,
             facts: Vec::new(),
+            related: Vec::new(),
             trial: None,
             parts: Parts::Packed,
             may_edit: false,
@@ -122,6 +126,13 @@ impl<'a> Story<'a> {
     #[must_use]
     pub fn with_facts(self, facts: Vec<KnownFact>) -> Story<'a> {
         Story { facts, ..self }
+    }
+
+    /// Adds links to other sessions of the same conversation, each with the number of messages that both begin with.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_related(self, sessions: Vec<(String, u64)>) -> Story<'a> {
+        Story { related: sessions, ..self }
     }
 
     /// Adds a form for trying out policies, with the last one tried.

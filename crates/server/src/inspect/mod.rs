@@ -22,6 +22,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use futures_util::stream;
+use lookback_conversation::related;
 use lookback_engine::Settings;
 use lookback_facts::{Fact, Memory, MemoryError, Scope};
 use lookback_inspector::{Contents, Found, KnownFact, Listed, Overview, Parts, Sort, Story, Trial};
@@ -204,6 +205,8 @@ async fn page(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
     let read = inspector.cache.read(&log).await?;
     let log = log.name;
     let events = inspector.memory(&log).await?.events().await?;
+    let related = related(&*inspector.store, &log).await?.into_iter();
+    let related = related.map(|other| (other.session.to_string(), other.messages)).collect();
     let may_edit = inspector.may_edit;
     let (price, counter) = (inspector.cache.price().clone(), inspector.cache.counter());
     let policy = place.policy.filter(|text| !text.trim().is_empty());
@@ -220,6 +223,7 @@ async fn page(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
         let facts = KnownFact::all(log.as_str(), &read.timeline, &events);
         let mut story = Story::new(log.as_str(), &read.timeline, &price);
         story = story.with_parts(Parts::Served { edition: read.edition.to_string() }).with_facts(facts);
+        story = story.with_related(related);
         if may_edit {
             story = story.with_edits();
         }

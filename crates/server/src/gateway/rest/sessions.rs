@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
+use lookback_conversation::related;
 use lookback_engine::Settings;
 use lookback_replay::prices::{Price, Prices};
 use lookback_replay::receipt::Receipt;
@@ -99,6 +100,17 @@ pub(super) struct Shown {
     window_messages: u64,
     /// The tokens of the window, by Lookback's count.
     window_tokens: u64,
+    /// Other sessions of the same conversation, the oldest first: at most 64.
+    related: Vec<RelatedSession>,
+}
+
+/// A session of the same conversation: it begins with the same messages, or has the same identifier from the client.
+#[derive(Serialize, ToSchema)]
+pub(super) struct RelatedSession {
+    /// Its name.
+    session: String,
+    /// The number of messages with which both sessions begin. If it is 0, only the client's identifier connects them.
+    messages: u64,
 }
 
 /// The calls of a session.
@@ -199,12 +211,15 @@ pub(super) async fn show(
     named: Result<Path<Named>, PathRejection>,
 ) -> Result<Json<Shown>, Fault> {
     let (store, name) = existing(&admission, &named?.session).await?;
+    let related = related(&*store, &name).await?.into_iter();
     let mut session = Session::open(store, name.as_str(), Settings::default()).await?;
     let info = session.info().await?.ok_or_else(|| Fault::missing("such session"))?;
     let SessionInfo { session, created, used, messages, entries, window, .. } = info;
     let (session, created, used) = (session.to_string(), rfc3339(created), rfc3339(used));
     let (window_messages, window_tokens) = (window.size.messages, window.size.tokens);
-    Ok(Json(Shown { session, created, used, messages, entries, window_messages, window_tokens }))
+    let related = related.map(|other| RelatedSession { session: other.session.to_string(), messages: other.messages });
+    let related = related.collect();
+    Ok(Json(Shown { session, created, used, messages, entries, window_messages, window_tokens, related }))
 }
 
 /// Delete a session

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::access::with_keys;
 use super::calls::at;
-use super::{Answer, Client, Lab};
+use super::{Answer, Client, DIALECTS, Lab};
 
 fn read(lab: &Lab, path: &str) -> Value {
     let answer = lab.send("GET", &format!("/lookback/v1{path}"), &[], "");
@@ -64,6 +64,51 @@ fn a_session_is_read_as_it_was_said_and_as_it_is_sent() {
     assert_eq!((&message["text"], &message["length"]), (&json!("0"), &json!(26)));
     let found = read(&lab, "/search?query=heron&limit=3");
     assert_eq!(found["found"].as_array().unwrap().len(), 3);
+}
+
+/// Returns the related sessions that a session's state lists, with the number of common messages.
+fn related(lab: &Lab, session: &str) -> Vec<(String, u64)> {
+    let shown = read(lab, &format!("/sessions/{}", in_path(session)));
+    let of = |other: &Value| Some((other["session"].as_str()?.to_owned(), other["messages"].as_u64()?));
+    shown["related"].as_array().unwrap().iter().map(|other| of(other).unwrap()).collect()
+}
+
+#[test]
+fn a_conversation_that_went_back_names_the_session_that_it_left() {
+    for dialect in DIALECTS {
+        let lab = Lab::new(None);
+        let (mut one, mut twin) = (Client::new(dialect), Client::new(dialect));
+        let first = one.say(&lab, "Hi").session().to_owned();
+        // Another conversation with the same question and another answer.
+        let alike = twin.say(&lab, "Hi").session().to_owned();
+        one.say(&lab, "Go on.");
+        let mut back = Client::new(dialect);
+        back.messages = one.messages.clone();
+        one.say(&lab, "More.");
+        let left = back.say(&lab, "Less.").session().to_owned();
+        assert_ne!(left, first, "{dialect}");
+        assert_eq!(related(&lab, &left), [(first.clone(), 4)], "{dialect}");
+        assert_eq!(related(&lab, &first), [(left.clone(), 4)], "{dialect}");
+        assert_eq!(related(&lab, &alike), [], "{dialect}");
+        let page = lab.send("GET", &format!("/inspect/session?name={}", in_path(&left)), &[], "").body;
+        assert!(page.contains("Other sessions of this conversation: 1"), "{page}");
+        assert!(page.contains("whose first 4 messages are the same"), "{page}");
+    }
+}
+
+#[test]
+fn sessions_of_a_conversation_that_the_client_names_are_related() {
+    let lab = Lab::new(None);
+    let client = |tools: &[&'static str]| Client {
+        headers: vec![("x-lookback-session", "ticket".to_owned())],
+        tools: tools.to_vec(),
+        ..Client::new(Dialect::Anthropic)
+    };
+    let first = client(&["read", "write"]).say(&lab, "Mend it.").session().to_owned();
+    let second = client(&["search"]).say(&lab, "Find the cause.").session().to_owned();
+    assert_ne!(first, second);
+    assert_eq!(related(&lab, &first), [(second.clone(), 0)]);
+    assert_eq!(related(&lab, &second), [(first, 0)]);
 }
 
 #[test]
