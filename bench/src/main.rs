@@ -14,8 +14,8 @@
 //!   searches a million messages.
 //! - `... stores`, `... scale`, `... model` and `... trips` compare the stores, and start PostgreSQL and Redis.
 //! - `... calls` measures the same calls as the benchmarks of the packages for Python and Node.
-//! - `... gateway` compares the gateway with other proxies, and `... gateway recorded FILE` sends real transcripts
-//!   through it.
+//! - `... gateway` compares the gateway with other proxies, and `... gateway recorded FILE [thinking]` sends real
+//!   transcripts through it, on request with signed thinking in each answer.
 //!
 //! Shared machines are noisy, so read the ratios, which are medians.
 
@@ -112,7 +112,8 @@ fn main() {
         ["gateway", "first"] => gateway::first(),
         ["gateway", "streams"] => gateway::streams(),
         ["gateway", "memory"] => gateway::memory(),
-        ["gateway", "recorded", file] => gateway::recorded(file),
+        ["gateway", "recorded", file] => gateway::recorded(file, false),
+        ["gateway", "recorded", file, "thinking"] => gateway::recorded(file, true),
         ["gateway", part] => gateway::run(Some(part)),
         // The commands of child processes.
         ["scale", url, sessions, number] => {

@@ -35,7 +35,7 @@ pub fn run(file: &str) {
 }
 
 /// Returns a transcript in Anthropic's format. `every` is whether each answer of a loop has thinking, or only the first.
-fn converted(transcript: &Value, every: Option<bool>) -> Value {
+pub fn converted(transcript: &Value, every: Option<bool>) -> Value {
     let all = transcript["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let is_system = |message: &&Value| message["role"] == "system" || message["role"] == "developer";
     let system = all.first().filter(is_system);

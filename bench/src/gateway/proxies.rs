@@ -69,15 +69,10 @@ pub fn nginx(model: &Model) -> Proxy {
 
 /// Starts Lookback in front of the model. Its sessions are in a file, which is the default.
 pub fn lookback(model: &Model, arguments: &[&str]) -> Proxy {
-    lookback_before(&format!("http://{}", model.address), arguments)
-}
-
-/// Starts Lookback in front of any upstream.
-pub fn lookback_before(upstream: &str, arguments: &[&str]) -> Proxy {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(crate::body::lookback());
     command.arg("serve").args(["--listen", "127.0.0.1:0", "--log", "failures", "--upstream"]);
-    command.arg(upstream).arg("--store").arg(folder.path().join("memory.db"));
+    command.arg(format!("http://{}", model.address)).arg("--store").arg(folder.path().join("memory.db"));
     let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().expect("lookback runs");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     let line = lines.next().expect("a line").expect("text");

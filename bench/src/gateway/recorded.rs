@@ -1,20 +1,28 @@
 //! Sends real transcripts through the gateway, and compares their costs with `lookback replay` and with no gateway.
+//!
+//! The clock of the process follows the recorded times, so that cache entries expire as they did. The gateway is in this
+//! process, and the transcripts are sent one after the other. Their answers have the usage of the simulated cache.
 
 use std::collections::{HashMap, HashSet};
 use std::iter::Sum;
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Response, header};
 use futures_lite::future::block_on;
+use lookback_engine::transcript::Millis;
 use lookback_engine::{Settings, policy::Policy};
-use lookback_replay::cache::Cache;
+use lookback_replay::cache::{Cache, Charge};
 use lookback_replay::recording::{RecordedMessage, Recording};
 use lookback_replay::replay::{Misses, Uses};
 use lookback_replay::{prices::Prices, replay};
+use lookback_server::gateway::{Config, Gateway, Upstream};
+use lookback_sqlite::SqliteStore;
+use lookback_store::{now, set_now};
 use lookback_wire::{
     dialect::{Dialect, Request},
     message::Role,
@@ -22,7 +30,8 @@ use lookback_wire::{
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{model, proxies};
+use super::model;
+use crate::signed;
 
 /// The header with the number of the transcript and the index of the answer that a request waits for.
 const ANSWER: &str = "x-answer";
@@ -32,6 +41,11 @@ const PRICES: &str = "anthropic-5m";
 
 /// The models that requests name: one with a context window of a million tokens, and one of 200,000.
 const MODELS: [&str; 2] = [MODEL, "o3"];
+/// The first time, in milliseconds, of the first transcript: the beginning of 2026.
+const BEGIN: Millis = 1_767_225_600_000;
+/// The time between calls without recorded times, and that before a call for which the provider's cache was cold.
+const SECOND: Millis = 1_000;
+const LONG: Millis = 3_600 * SECOND;
 
 /// A model that returns the recorded answers of transcripts, and whose cache is simulated.
 struct Recorded {
@@ -51,16 +65,20 @@ struct Figures {
     uses: Uses,
 }
 
-pub fn run(file: &str) {
-    let text = crate::corpus::read(file);
-    let text = String::from_utf8(text).expect("text");
+/// Sends the transcripts of a file. `thinks` puts signed thinking into each answer that calls tools, which the
+/// recordings have lost.
+pub fn run(file: &str, thinks: bool) {
+    let text = String::from_utf8(crate::corpus::read(file)).expect("text");
+    let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    let text = if thinks {
+        lines.map(|line| signed::converted(&line, Some(true)).to_string()).collect::<Vec<_>>().join("\n")
+    } else {
+        text
+    };
     let mut recordings = Recording::read(&text, "transcripts", None).expect("transcripts");
     recordings.retain(|recording| recording.dialect != Dialect::Bedrock);
-    for recording in &mut recordings {
-        // The gateway gets all calls without pauses, so no cache entry may expire in the replay either.
-        recording.messages.iter_mut().for_each(|message| message.time = None);
-        recording.usage.clear();
-    }
+    let mut clock = BEGIN;
+    recordings.iter_mut().for_each(|recording| clock = set_times(recording, clock) + LONG);
     let model = Arc::new(Recorded { recordings, figures: Mutex::default() });
     let address = serve(model.clone());
     let replayed = |policy: &Policy| -> Total {
@@ -80,7 +98,7 @@ pub fn run(file: &str) {
         model.recordings.iter().map(one).sum()
     };
     let whole = replayed(&Policy::never_compact());
-    println!("{} transcripts at the prices {PRICES}, without pauses\n", model.recordings.len());
+    println!("{} transcripts at the prices {PRICES}, with their times\n", model.recordings.len());
     println!("| | calls | cost | missed, % | spans, % |\n|---|---|---|---|---|");
     let row = |name: &str, total: &Total| {
         let share = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
@@ -90,26 +108,59 @@ pub fn run(file: &str) {
     };
     row("no gateway", &whole);
     row("replay, `default`", &replayed(&Policy::production()));
-    for (options, name) in [(&["--policy", "default"][..], "`--policy default`"), (&[], "no options")] {
+    let clients = [
+        ("no options", None, true),
+        ("`--policy default`", Some(Policy::production()), true),
+        ("no options, cannot read back", None, false),
+    ];
+    for (name, policy, reads_back) in clients {
         for asked in MODELS {
-            let proxy = proxies::lookback_before(&address, options);
             model.figures.lock().unwrap_or_else(PoisonError::into_inner).clear();
-            let next = AtomicUsize::new(0);
-            std::thread::scope(|scope| {
-                for _ in 0..2 {
-                    scope.spawn(|| {
-                        loop {
-                            let number = next.fetch_add(1, Ordering::Relaxed);
-                            let Some(recording) = model.recordings.get(number) else { return };
-                            talk(&proxy.base, number, recording, asked);
-                        }
-                    });
-                }
-            });
+            let base = gateway(&address, policy.clone());
+            for (number, recording) in model.recordings.iter().enumerate() {
+                talk(&base, number, recording, asked, reads_back);
+            }
             let figures = model.figures.lock().unwrap_or_else(PoisonError::into_inner);
             row(&format!("gateway, {name}, {asked}"), &figures.values().map(Figures::total).sum());
         }
     }
+}
+
+/// Gives each message of a recording a time from `begin` on, and returns the last one. The times between messages are
+/// the recorded ones. Without them, a call for which the provider's cache was cold comes after a long pause.
+fn set_times(recording: &mut Recording, begin: Millis) -> Millis {
+    let cold = recording.cold_calls();
+    let (mut clock, mut before) = (begin, None);
+    for (index, recorded) in recording.messages.iter_mut().enumerate() {
+        let pause = match (before, recorded.time) {
+            (Some(before), Some(time)) => time - before,
+            _ if cold.contains(&index) => LONG,
+            _ => SECOND,
+        };
+        before = recorded.time.or(before);
+        clock += pause.max(0);
+        recorded.time = Some(clock);
+    }
+    recording.usage.clear();
+    clock
+}
+
+/// Starts a gateway in this process, which serves until the process ends, and returns its address. Requests get no
+/// additions, so that those with the same tools as in the replay are compared.
+fn gateway(upstream: &str, policy: Option<Policy>) -> String {
+    let (tell, told) = mpsc::channel();
+    let upstream: Upstream = upstream.parse().expect("an address");
+    thread::spawn(move || {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = SqliteStore::open(folder.path().join("memory.db")).expect("a store");
+        let mut config = Config::default();
+        config.adds = Some(Vec::new());
+        let gateway = Gateway::new(store).with_config(config).with_upstream(upstream);
+        let gateway = policy.into_iter().fold(gateway, Gateway::with_policy);
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        gateway.serve(anywhere, move |address| tell.send(address).expect("the bench waits")).expect("it serves");
+    });
+    format!("http://{}", told.recv().expect("an address"))
 }
 
 /// The sums of some transcripts.
@@ -149,8 +200,9 @@ fn price() -> &'static lookback_replay::prices::Price {
     Prices::builtin().find(PRICES).expect("a price of the table")
 }
 
-/// Sends every model call of a transcript.
-fn talk(base: &str, number: usize, recording: &Recording, model: &str) {
+/// Sends every model call of a transcript. `reads_back` is whether the model has a tool with which it can read what was
+/// shortened.
+fn talk(base: &str, number: usize, recording: &Recording, model: &str, reads_back: bool) {
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let path = match recording.dialect {
         Dialect::Anthropic => "/v1/messages",
@@ -158,9 +210,9 @@ fn talk(base: &str, number: usize, recording: &Recording, model: &str) {
         Dialect::Gemini => &format!("/v1beta/models/{model}:generateContent"),
         _ => "/v1/chat/completions",
     };
-    // The model can read what was shortened.
     let schema = json!({"type": "object", "properties": {"query": {"type": "string"}}});
-    let recall = recording.dialect.tool("recall", "Reads messages that have left the window.", &schema);
+    let name = if reads_back { "recall" } else { "look_up" };
+    let recall = recording.dialect.tool(name, "Reads messages that have left the window.", &schema);
     let tools = match recording.preamble.tools.as_deref().map(RawValue::get) {
         Some(tools) if tools.starts_with("[{") => format!("[{recall},{}", &tools[1..]),
         _ => format!("[{recall}]"),
@@ -174,6 +226,7 @@ fn talk(base: &str, number: usize, recording: &Recording, model: &str) {
         if index == 0 || recorded.message.role() != Role::Assistant {
             continue;
         }
+        set_now(recorded.time);
         let sent: Vec<&str> = raw[..index].iter().flatten().map(|raw| raw.get()).collect();
         let (list, system) = match recording.dialect {
             Dialect::OpenAiResponses => ("input", "instructions"),
@@ -207,20 +260,20 @@ impl Recorded {
         let recording = &self.recordings[number];
         let request = Request::decode(body.to_vec(), Some(recording.dialect)).expect("a request");
         let settings = Settings::for_model(recording.dialect, MODEL);
-        let tokens = self.count((number, index), &request, &settings);
+        let charge = self.count((number, index), &request, &settings);
         let wire = recording.messages[index].message.wire().expect("it was recorded");
-        let text = envelope(recording.dialect, &wire.elements(), tokens);
+        let text = envelope(recording.dialect, &wire.elements(), &charge);
         let mut response = Response::new(Body::from(text));
         response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
         response
     }
 
-    /// Records the cost and the misses of a request before an answer, and returns its input tokens.
-    fn count(&self, (number, index): (usize, usize), request: &Request, settings: &Settings) -> u64 {
+    /// Records the cost and the misses of a request before an answer, and returns its charge.
+    fn count(&self, (number, index): (usize, usize), request: &Request, settings: &Settings) -> Charge {
         let blocks = stand_in::blocks(request, settings);
         let mut all = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         let figures = all.entry(number).or_insert_with(Figures::new);
-        let charge = figures.cache.call(&blocks, None);
+        let charge = figures.cache.call(&blocks, now());
         figures.cost += charge.cost;
         figures.calls += 1;
         let messages = &self.recordings[number].messages;
@@ -237,13 +290,14 @@ impl Recorded {
         figures.uses.missed_identifiers += uses.missed_identifiers;
         figures.uses.spans += uses.spans;
         figures.uses.missed_spans += uses.missed_spans;
-        charge.sent()
+        charge
     }
 }
 
-/// Returns the body of a response with a recorded message.
-fn envelope(dialect: Dialect, elements: &[&RawValue], tokens: u64) -> String {
+/// Returns the body of a response with a recorded message, and with the usage that the cache has charged.
+fn envelope(dialect: Dialect, elements: &[&RawValue], charge: &Charge) -> String {
     let first = elements.first().map_or("null", |raw| raw.get());
+    let (sent, read) = (charge.sent(), charge.read);
     match dialect {
         Dialect::Anthropic => {
             let message: HashMap<String, Box<RawValue>> = serde_json::from_str(first).expect("a message");
@@ -253,22 +307,42 @@ fn envelope(dialect: Dialect, elements: &[&RawValue], tokens: u64) -> String {
             } else {
                 content.to_owned()
             };
+            let usage = json!({
+                "input_tokens": charge.uncached,
+                "cache_creation_input_tokens": charge.written,
+                "cache_read_input_tokens": read,
+                "output_tokens": 1,
+            });
             format!(
-                "{{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"{MODEL}\",\"content\":{content},\"stop_reason\":\"end_turn\",\"usage\":{{\"input_tokens\":{tokens},\"output_tokens\":1}}}}"
+                "{{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"{MODEL}\",\"content\":{content},\"stop_reason\":\"end_turn\",\"usage\":{usage}}}"
             )
         }
         Dialect::OpenAiResponses => {
             let items: Vec<&str> = elements.iter().map(|raw| raw.get()).collect();
+            let details = json!({"cached_tokens": read});
+            let usage = json!({"input_tokens": sent, "input_tokens_details": details, "output_tokens": 1});
             format!(
-                "{{\"id\":\"r\",\"object\":\"response\",\"status\":\"completed\",\"model\":\"{MODEL}\",\"output\":[{}],\"usage\":{{\"input_tokens\":{tokens},\"output_tokens\":1}}}}",
+                "{{\"id\":\"r\",\"object\":\"response\",\"status\":\"completed\",\"model\":\"{MODEL}\",\"output\":[{}],\"usage\":{usage}}}",
                 items.join(",")
             )
         }
-        Dialect::Gemini => format!(
-            "{{\"candidates\":[{{\"content\":{first},\"finishReason\":\"STOP\"}}],\"usageMetadata\":{{\"promptTokenCount\":{tokens},\"candidatesTokenCount\":1}},\"modelVersion\":\"{MODEL}\"}}"
-        ),
-        _ => format!(
-            "{{\"id\":\"c\",\"object\":\"chat.completion\",\"created\":1,\"model\":\"{MODEL}\",\"choices\":[{{\"index\":0,\"message\":{first},\"finish_reason\":\"stop\"}}],\"usage\":{{\"prompt_tokens\":{tokens},\"completion_tokens\":1,\"total_tokens\":{tokens}}}}}"
-        ),
+        Dialect::Gemini => {
+            let usage = json!({"promptTokenCount": sent, "cachedContentTokenCount": read, "candidatesTokenCount": 1});
+            format!(
+                "{{\"candidates\":[{{\"content\":{first},\"finishReason\":\"STOP\"}}],\"usageMetadata\":{usage},\"modelVersion\":\"{MODEL}\"}}"
+            )
+        }
+        _ => {
+            let details = json!({"cached_tokens": read});
+            let usage = json!({
+                "prompt_tokens": sent,
+                "prompt_tokens_details": details,
+                "completion_tokens": 1,
+                "total_tokens": sent,
+            });
+            format!(
+                "{{\"id\":\"c\",\"object\":\"chat.completion\",\"created\":1,\"model\":\"{MODEL}\",\"choices\":[{{\"index\":0,\"message\":{first},\"finish_reason\":\"stop\"}}],\"usage\":{usage}}}"
+            )
+        }
     }
 }

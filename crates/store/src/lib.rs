@@ -29,6 +29,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lookback_engine::transcript::Millis;
@@ -376,9 +377,26 @@ impl IntoStore for Arc<dyn Store> {
     }
 }
 
-/// Returns the current time of the system's clock; `None` if it is set to before 1970.
+/// Returns the current time: that of the system's clock, unless [`set_now`] has set one. `None` if the system's clock is
+/// set to before 1970.
 #[doc(hidden)]
 pub fn now() -> Option<Millis> {
+    let set = CLOCK.load(Ordering::Relaxed);
+    if set != SYSTEM {
+        return Some(set);
+    }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     Millis::try_from(since.as_millis()).ok()
 }
+
+/// Sets the time of the whole process, for benchmarks and tests that replay recorded times. The clock then stands still
+/// until the next call. With `None`, it is the system's again.
+#[doc(hidden)]
+pub fn set_now(time: Option<Millis>) {
+    CLOCK.store(time.unwrap_or(SYSTEM), Ordering::Relaxed);
+}
+
+/// The time that was set, or [`SYSTEM`].
+static CLOCK: AtomicI64 = AtomicI64::new(SYSTEM);
+/// No time was set: the system's clock counts.
+const SYSTEM: Millis = Millis::MIN;
