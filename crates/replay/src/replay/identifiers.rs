@@ -85,6 +85,9 @@ impl Seen {
                 index.names.iter().filter_map(|listed| self.numbers.get(&*listed.name).copied()).collect();
             missed.retain(|word| !listed.contains(word));
         }
+        if missed.is_empty() {
+            return Reused { identifiers: reused.len() as u64, missed: Vec::new() };
+        }
         // Lookback's own messages are not in the history, so their text must be read.
         for item in view.messages().filter(|item| !item.edits().is_empty() || item.is_own()) {
             if missed.is_empty() {

@@ -10,6 +10,7 @@ use lookback_engine::Settings;
 use lookback_engine::plan::Verdict;
 use lookback_engine::policy::{Caps, Mode, Policy};
 use lookback_engine::transcript::{Entry, Millis, Position};
+use lookback_engine::view::View;
 use lookback_wire::edit::{Change, Edit};
 use lookback_wire::message::{Message, Role};
 
@@ -85,6 +86,7 @@ pub async fn watch(
         recalls: Recalls::default(),
         rereads: Rereads::default(),
         requests: Requests::new(dialect),
+        ends: Vec::new(),
         begins: Vec::new(),
         report: Report { id: recording.id.clone(), ..Report::default() },
         now: None,
@@ -99,6 +101,7 @@ pub async fn watch(
         }
         player.receive(recorded).await?;
     }
+    player.check_suspects(&*store).await?;
     player.report.invalid_requests = player.requests.refused();
     let records = store.records(player.session.name());
     Ok(Replay { report: player.report, records })
@@ -158,6 +161,8 @@ struct Player<'a> {
     rereads: Rereads,
     /// The requests that were sent.
     requests: Requests,
+    /// The end of the log at each of them.
+    ends: Vec<Position>,
     /// The position of the first entry of each message.
     begins: Vec<Position>,
     report: Report,
@@ -181,9 +186,15 @@ impl Player<'_> {
         }
         let counter = self.session.settings().counter.clone();
         let is_on_read = self.session.settings().policy.mode == Mode::OnRead;
+        let end = self.session.stats().entries;
         let window = self.session.window().await?;
         if is_on_read || !window.entries().is_empty() {
             self.tracked.change();
+        }
+        self.ends.push(end + window.entries().len() as u64);
+        match is_on_read {
+            true => self.requests.push_unlogged(&window.messages()?),
+            false => self.requests.push(&window, self.tracked.new_messages())?,
         }
         let charge = self.tracked.call(window.view(), &mut self.cache, self.now);
         let mut call = ReplayedCall {
@@ -207,7 +218,6 @@ impl Player<'_> {
             self.recalls.compact();
         }
         self.report.recall_cost += self.recalls.carry(&call.charge, self.price);
-        self.requests.push(&window.messages()?, window.entries().is_empty() && !is_on_read);
         let next = said(answer);
         let whole = self.tracked.whole(window.view());
         let reused = self.seen.compare(&next, window.view(), whole);
@@ -241,6 +251,27 @@ impl Player<'_> {
             self.report.recall_cost += self.recalls.recall(sent, &missed, is_shown, text, tokens, self.price);
         }
         Ok(on_call(&call, &window))
+    }
+
+    /// Checks suspected requests as they were sent.
+    async fn check_suspects(&mut self, store: &dyn Store) -> Result<(), Error> {
+        let numbers = self.requests.suspects();
+        let ends: Vec<Position> = numbers.iter().filter_map(|number| self.ends.get(*number).copied()).collect();
+        let target = adapter::engine(&self.session).target().clone();
+        let (mut numbers, requests) = (numbers.into_iter(), &mut self.requests);
+        let mut failed = None;
+        let mut on_view = |view: &View| {
+            if let Some(number) = numbers.next() {
+                match view.encode(target.clone()) {
+                    Ok(messages) => requests.check_again(number, &messages),
+                    Err(error) => failed = Some(error),
+                }
+            }
+        };
+        adapter::each_view(store, self.session.name(), &ends, &mut on_view).await?;
+        // If the replay was stopped, the last request has no answer.
+        on_view(self.session.view());
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Appends a message to the session.
