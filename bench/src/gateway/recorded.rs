@@ -43,7 +43,9 @@ const PRICES: &str = "anthropic-5m";
 const MODELS: [&str; 2] = [MODEL, "o3"];
 /// The first time, in milliseconds, of the first transcript: the beginning of 2026.
 const BEGIN: Millis = 1_767_225_600_000;
-/// The time between calls without recorded times, and that before a call for which the provider's cache was cold.
+/// The tokens of the largest request from which a transcript is long.
+const LARGE: u64 = 12_000;
+/// The time between messages without recorded times, and that before a call for which the provider's cache was cold.
 const SECOND: Millis = 1_000;
 const LONG: Millis = 3_600 * SECOND;
 
@@ -81,7 +83,7 @@ pub fn run(file: &str, thinks: bool) {
     recordings.iter_mut().for_each(|recording| clock = set_times(recording, clock) + LONG);
     let model = Arc::new(Recorded { recordings, figures: Mutex::default() });
     let address = serve(model.clone());
-    let replayed = |policy: &Policy| -> Total {
+    let replayed = |policy: &Policy| -> Vec<Total> {
         let one = |recording: &Recording| {
             let settings = Settings::for_model(recording.dialect, MODEL).policy(policy.clone());
             let mut go_on = |_: &replay::ReplayedCall| ControlFlow::Continue(());
@@ -93,18 +95,28 @@ pub fn run(file: &str, thinks: bool) {
                 spans: report.copied_spans,
                 missed_spans: report.missed_spans,
             };
-            Total { cost: report.cost, calls: report.calls, uses }
+            Total { count: 1, cost: report.cost, calls: report.calls, largest: report.max_window_tokens, uses }
         };
-        model.recordings.iter().map(one).sum()
+        model.recordings.iter().map(one).collect()
     };
     let whole = replayed(&Policy::never_compact());
-    println!("{} transcripts at the prices {PRICES}, with their times\n", model.recordings.len());
-    println!("| | calls | cost | missed, % | spans, % |\n|---|---|---|---|---|");
-    let row = |name: &str, total: &Total| {
+    let is_long: Vec<bool> = whole.iter().map(|total| total.largest > LARGE).collect();
+    let long = |totals: &[Total]| -> Total {
+        totals.iter().zip(&is_long).filter(|(_, is_long)| **is_long).map(|(total, _)| *total).sum()
+    };
+    println!("{} transcripts at the prices {PRICES}, with their times", whole.len());
+    println!("{} of them are long: their largest request has over {LARGE} tokens\n", long(&whole).count);
+    println!("| | calls | cost | missed, % | spans, % | cost of the long | missed, % | spans, % |");
+    println!("|---|---|---|---|---|---|---|---|");
+    let row = |name: &str, totals: &[Total]| {
         let share = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
-        let Uses { identifiers, missed_identifiers, spans, missed_spans, .. } = total.uses;
-        let (names, spans) = (share(missed_identifiers, identifiers), share(missed_spans, spans));
-        println!("| {name} | {} | {:.3} | {names:.2} | {spans:.2} |", total.calls, total.cost / whole.cost);
+        let figures = |total: Total, whole: Total| {
+            let Uses { identifiers, missed_identifiers, spans, missed_spans, .. } = total.uses;
+            let (names, spans) = (share(missed_identifiers, identifiers), share(missed_spans, spans));
+            format!("{:.3} | {names:.2} | {spans:.2}", total.cost / whole.cost)
+        };
+        let (all, all_whole): (Total, Total) = (totals.iter().copied().sum(), whole.iter().copied().sum());
+        println!("| {name} | {} | {} | {} |", all.calls, figures(all, all_whole), figures(long(totals), long(&whole)));
     };
     row("no gateway", &whole);
     row("replay, `default`", &replayed(&Policy::production()));
@@ -121,20 +133,32 @@ pub fn run(file: &str, thinks: bool) {
                 talk(&base, number, recording, asked, reads_back);
             }
             let figures = model.figures.lock().unwrap_or_else(PoisonError::into_inner);
-            row(&format!("gateway, {name}, {asked}"), &figures.values().map(Figures::total).sum());
+            let total = |number: usize| figures.get(&number).map(Figures::total).unwrap_or_default();
+            let totals: Vec<Total> = (0..model.recordings.len()).map(total).collect();
+            row(&format!("gateway, {name}, {asked}"), &totals);
         }
     }
 }
 
 /// Gives each message of a recording a time from `begin` on, and returns the last one. The times between messages are
-/// the recorded ones. Without them, a call for which the provider's cache was cold comes after a long pause.
+/// the recorded ones. Without them, a long pause comes before the question of a call for which the provider's cache was
+/// cold.
 fn set_times(recording: &mut Recording, begin: Millis) -> Millis {
+    let answers = |recorded: &RecordedMessage| recorded.message.role() == Role::Assistant;
+    let mut asked = 0;
+    let mut pauses = HashSet::new();
     let cold = recording.cold_calls();
+    for (index, _) in recording.messages.iter().enumerate().filter(|(_, recorded)| answers(recorded)) {
+        if cold.contains(&index) {
+            pauses.insert(asked);
+        }
+        asked = index + 1;
+    }
     let (mut clock, mut before) = (begin, None);
     for (index, recorded) in recording.messages.iter_mut().enumerate() {
         let pause = match (before, recorded.time) {
             (Some(before), Some(time)) => time - before,
-            _ if cold.contains(&index) => LONG,
+            _ if pauses.contains(&index) => LONG,
             _ => SECOND,
         };
         before = recorded.time.or(before);
@@ -163,17 +187,23 @@ fn gateway(upstream: &str, policy: Option<Policy>) -> String {
     format!("http://{}", told.recv().expect("an address"))
 }
 
-/// The sums of some transcripts.
-#[derive(Default)]
+/// The figures of a transcript, or the sums of some.
+#[derive(Clone, Copy, Default)]
 struct Total {
+    /// The number of transcripts.
+    count: u64,
     cost: f64,
     calls: u64,
+    /// The tokens of the largest request.
+    largest: u64,
     uses: Uses,
 }
 
 impl Sum for Total {
     fn sum<I: Iterator<Item = Total>>(totals: I) -> Total {
         totals.fold(Total::default(), |mut sum, one| {
+            sum.count += one.count;
+            sum.largest = sum.largest.max(one.largest);
             sum.cost += one.cost;
             sum.calls += one.calls;
             sum.uses.identifiers += one.uses.identifiers;
@@ -192,7 +222,7 @@ impl Figures {
     }
 
     fn total(&self) -> Total {
-        Total { cost: self.cost, calls: self.calls, uses: self.uses }
+        Total { count: 1, cost: self.cost, calls: self.calls, largest: 0, uses: self.uses }
     }
 }
 

@@ -14,8 +14,15 @@ const OF_MODEL: &str = "[default: those of the session's model, if it is known, 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
     /// List the sessions in a store
-    #[command(after_help = "Example:\n  lookback sessions list --json | jq -r .session")]
+    #[command(after_help = "\
+Examples:
+  lookback sessions list --json | jq -r .session
+  lookback sessions list --costs")]
     List {
+        /// Also read each session, and show what its calls cost by the provider's reports, and what sending everything
+        /// would have cost
+        #[arg(long)]
+        costs: bool,
         #[command(flatten)]
         store: StoreArg,
         /// Print a JSON line for each session

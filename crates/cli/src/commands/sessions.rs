@@ -4,11 +4,13 @@ mod calls;
 mod diff;
 mod erase;
 mod import;
+mod list;
+mod paid;
 mod prune;
 mod window;
 
 use crate::exit::ExitCode;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,7 +25,6 @@ use lookback_store::search::Query;
 use lookback_store::{Derived, LogInfo, LogName, Retention, purge};
 use lookback_store::{Durability, Store, StoreError};
 use lookback_wire::dialect::{Dialect, Preamble};
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
@@ -35,7 +36,7 @@ use crate::{input, json, output};
 
 pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     match command {
-        SessionsCommand::List { store, json } => return list(&open(&store)?, json),
+        SessionsCommand::List { costs, store, json } => return list::run(&open(&store)?, costs, json),
         SessionsCommand::Show { name, store, json } => show(&name, &store, json)?,
         SessionsCommand::Window { name, call, explain, json, store } => {
             window::run(&name, call, explain, json, &store)?;
@@ -123,34 +124,6 @@ fn existing(name: &str, place: &StoreArg) -> Result<Session, Failure> {
     Ok(block_on(Session::open(store, name, Settings::default()))?)
 }
 
-fn list(store: &Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
-    let mut logs = block_on(store.list(""))?;
-    let is_damaged = warn_of_damaged(&**store, &logs)?;
-    logs.retain(|log| log.records > 0);
-    let code = ExitCode::from(u8::from(is_damaged));
-    let mut listed: BTreeMap<_, _> =
-        logs.iter().filter(|log| !log.name.is_derived()).map(|log| (log.name.clone(), Listed::from(log))).collect();
-    // A session may have facts but no messages.
-    for (session, log) in with_facts(&logs) {
-        let only_facts = LogInfo::new(session.clone(), 0, 0).created(log.created).used(log.used);
-        listed.entry(session.clone()).or_insert_with(|| Listed::from(&only_facts)).facts = facts(store, &session)?;
-    }
-    if json {
-        for session in listed.values() {
-            output::json_line(session)?;
-        }
-        return Ok(code);
-    }
-    let row = |session: &Listed| {
-        let [entries, facts, bytes] = [session.entries, session.facts, session.bytes].map(output::number);
-        [output::plain(session.session.as_str()), entries, facts, bytes, minute(session.created), minute(session.used)]
-    };
-    let header = ["session", "entries", "facts", "bytes", "created (UTC)", "last used (UTC)"];
-    let table = output::table(header, &[0, 4, 5], listed.values().map(row));
-    output::line(&output::text_of(&table))?;
-    Ok(code)
-}
-
 /// Warns of each log in a list that cannot be read, and returns whether there are any. Such logs are listed without
 /// records.
 pub(super) fn warn_of_damaged(store: &dyn Store, logs: &[LogInfo]) -> Result<bool, Failure> {
@@ -181,26 +154,6 @@ pub(super) fn facts(store: &Arc<dyn Store>, session: &LogName) -> Result<u64, Fa
     let mut facts = Facts::new(Scope::Session);
     block_on(memory.entries(Scope::Session))?.iter().for_each(|entry| facts.apply(entry));
     Ok(facts.len() as u64)
-}
-
-/// A line of `sessions list`.
-#[derive(Serialize)]
-struct Listed {
-    session: LogName,
-    entries: u64,
-    facts: u64,
-    bytes: u64,
-    #[serde(serialize_with = "json::rfc3339")]
-    created: Option<Millis>,
-    #[serde(serialize_with = "json::rfc3339")]
-    used: Option<Millis>,
-}
-
-impl From<&LogInfo> for Listed {
-    fn from(log: &LogInfo) -> Self {
-        let LogInfo { name, records, bytes, created, used, .. } = log;
-        Listed { session: name.clone(), entries: *records, facts: 0, bytes: *bytes, created: *created, used: *used }
-    }
 }
 
 /// Returns a time to the minute, in UTC so that the output is the same everywhere.

@@ -3,17 +3,19 @@
 use crate::common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use crate::common::{Lab, example_messages, list};
 use futures_lite::future::block_on;
 use insta::assert_snapshot;
 use lookback_engine::Settings;
+use lookback_engine::policy::{Limits, Policy};
 use lookback_session::Session;
 use lookback_sqlite::SqliteStore;
 use lookback_store::{Append, Record};
 use lookback_store::{FileStore, LogName, Store};
 use lookback_wire::{
-    dialect::{Dialect, Request},
+    dialect::{Dialect, Request, Response},
     message::Message,
 };
 
@@ -180,6 +182,39 @@ fn the_totals_of_the_calls_are_those_of_the_replay_and_without_a_window_those_of
         let parts = ["cache_read_tokens", "cache_write_tokens", "uncached_tokens"].map(|field| number(call, field));
         assert!((number(call, "sent_tokens") - parts.iter().sum::<f64>()).abs() < 0.5);
     }
+}
+
+#[test]
+fn a_list_with_costs_has_those_that_the_calls_of_each_session_have() {
+    let lab = Lab::new();
+    let store = Arc::new(SqliteStore::open(lab.path("s.db")).unwrap());
+    let answer = r#"{"model":"gpt-4o","choices":[{"message":{"role":"assistant","content":"Yes."}}],
+        "usage":{"prompt_tokens":4000,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1000}}}"#;
+    block_on(async {
+        let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
+        let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o").policy(policy);
+        let mut paid = Session::open(store.clone(), "paid", settings).await.unwrap();
+        for turn in 0..6 {
+            paid.push(Message::user(format!("Is {turn} a number?"))).await.unwrap();
+            paid.window().await.unwrap();
+            paid.answered(Response::decode(answer, Dialect::OpenAiChat).unwrap()).await.unwrap();
+        }
+        let mut silent = Session::open(store, "silent", Settings::default()).await.unwrap();
+        silent.push(Message::user("Hello")).await.unwrap();
+    });
+    let listed = lab.run(&["sessions", "list", "--costs", "--json", "--store", "s.db"]).lines();
+    let calls = lab.run(&["sessions", "calls", "paid", "--json", "--store", "s.db"]).lines();
+    assert_eq!((&listed[0]["session"], &listed[0]["paid"]), (&"paid".into(), &calls.last().unwrap()["paid"]));
+    assert!(listed[0]["paid"]["calls"] == 6 && listed[0]["paid"]["everything"].is_f64(), "{}", listed[0]);
+    assert!(listed[1].get("paid").is_none(), "nothing was measured: {}", listed[1]);
+    let table = lab.run(&["sessions", "list", "--costs", "--store", "s.db"]);
+    let said = lab.run(&["sessions", "calls", "paid", "--store", "s.db"]);
+    let sentence = said.stdout.lines().find(|line| line.starts_with("Paid $")).unwrap();
+    assert!(table.out().lines().any(|line| line == sentence), "{}", table.stdout);
+    let silent = table.stdout.lines().find(|line| line.starts_with(" silent")).unwrap();
+    assert_eq!(silent.split_whitespace().rev().take(2).collect::<Vec<_>>(), ["-", "-"], "{silent}");
+    let plain = lab.run(&["sessions", "list", "--store", "s.db"]);
+    assert!(!plain.out().contains("everything"), "{}", plain.stdout);
 }
 
 #[test]

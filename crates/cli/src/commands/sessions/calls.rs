@@ -4,9 +4,11 @@ use futures_lite::future::block_on;
 use lookback_engine::plan::Occasion;
 use lookback_replay::prices::Price;
 use lookback_replay::receipt::Receipt;
-use lookback_replay::receipt::{CallReceipt, Paid, PrefixBreak, ReceiptTotal};
+use lookback_replay::receipt::{CallReceipt, PrefixBreak, ReceiptTotal};
+use lookback_store::{LogName, Store};
 use serde::Serialize;
 
+use super::paid::PaidLine;
 use crate::args::StoreArg;
 use crate::failure::Failure;
 use crate::{input, output};
@@ -17,10 +19,7 @@ pub(super) fn run(name: &str, prices: Option<&str>, place: &StoreArg, json: bool
     let log = super::log(&*store, name, place)?;
     let price = match named {
         Some(price) => price,
-        None => match block_on(Price::for_log(&*store, &log))? {
-            Some(price) => price.clone(),
-            None => input::price("anthropic-5m")?,
-        },
+        None => usual_price(&*store, &log)?,
     };
     // The same counter as that of a replay without --model.
     let settings = input::settings(None);
@@ -47,6 +46,14 @@ pub(super) fn run(name: &str, prices: Option<&str>, place: &StoreArg, json: bool
     Ok(())
 }
 
+/// Returns the prices of a session's model, if they are known, or else the default ones.
+pub(super) fn usual_price(store: &dyn Store, log: &LogName) -> Result<Price, Failure> {
+    match block_on(Price::for_log(store, log))? {
+        Some(price) => Ok(price.clone()),
+        None => input::price("anthropic-5m"),
+    }
+}
+
 /// The line with the totals.
 #[derive(Serialize)]
 struct Total<'a> {
@@ -57,22 +64,9 @@ struct Total<'a> {
     paid: Option<PaidLine>,
 }
 
-/// The cost that the provider reported, and the estimated cost of sending everything.
-#[derive(Serialize)]
-struct PaidLine {
-    calls: u64,
-    cost: f64,
-    everything: Option<f64>,
-    error: Option<f64>,
-}
-
 impl Total<'_> {
     fn new(total: &ReceiptTotal) -> Total<'_> {
-        let Paid { calls, cost, .. } = total.paid;
-        let everything = total.paid.everything();
-        let error = everything.and_then(|estimate| estimate.error);
-        let line = PaidLine { calls, cost, everything: everything.map(|estimate| estimate.cost), error };
-        Total { total, saved: total.saved(), paid: (calls > 0).then_some(line) }
+        Total { total, saved: total.saved(), paid: PaidLine::new(&total.paid) }
     }
 }
 
