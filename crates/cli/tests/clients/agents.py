@@ -198,17 +198,30 @@ def opencode_run(lab, package, limit=None):
 
 
 def gemini(lab):
+    said = gemini_run(lab)
+    must(LAST in said, said)
+    return lab.check(24)
+
+
+def gemini_compacts(lab):
+    lab.serve()
+    # Of a million tokens, this leaves room for the prompt and half of the steps.
+    said = gemini_run(lab, {"model": {"compressionThreshold": 0.02}})
+    must(LAST in said, said)
+    # When it resumes a session, it has each result twice.
+    return lab.check_compaction(24, mended="GM2")
+
+
+def gemini_run(lab, more=None):
     settings = {
         "security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False}, "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
-    }
+    } | (more or {})
     write(lab.home / ".gemini" / "settings.json", settings)
     env = variables("Gemini CLI", lab.base) | {"GEMINI_API_KEY": "x", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
     run = [program(".bin/gemini"), "-y", "-m", "gemini-3-pro-preview"]
     lab.run([*run, "-p", FIRST], env)
-    said = lab.run([*run, "--resume", "latest", "-p", SECOND], env)
-    must(LAST in said, said)
-    return lab.check(24)
+    return lab.run([*run, "--resume", "latest", "-p", SECOND], env)
 
 
 def pi(api):
@@ -247,17 +260,28 @@ def pi_run(lab, api, window=None):
 
 
 def qwen(lab):
+    said = qwen_run(lab)
+    must(LAST in said, said)
+    return lab.check(24)
+
+
+def qwen_compacts(lab):
+    lab.serve()
+    said = qwen_run(lab, {"model": {"chatCompression": {"contextPercentageThreshold": 0.15}}})
+    must(LAST in said, said)
+    return lab.check_compaction(24)
+
+
+def qwen_run(lab, more=None):
     settings = {
         "security": {"auth": {"selectedType": "openai"}}, "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False}, "general": {"disableAutoUpdate": True},
-    }
+    } | (more or {})
     write(lab.home / ".qwen" / "settings.json", settings)
     env = variables("Qwen Code", lab.base) | {"OPENAI_API_KEY": "x", "OPENAI_MODEL": "m1"}
     run = [program(".bin/qwen"), "-y"]
     lab.run([*run, "-p", FIRST], env)
-    said = lab.run([*run, "--continue", "-p", SECOND], env)
-    must(LAST in said, said)
-    return lab.check(24)
+    return lab.run([*run, "--continue", "-p", SECOND], env)
 
 
 AGENTS = {
@@ -276,6 +300,7 @@ AGENTS = {
     "opencode, with a sub-agent": opencode_delegates,
     "opencode, compacting": opencode_compacts,
     "Gemini CLI": gemini,
+    "Gemini CLI, compacting": gemini_compacts,
     "pi, OpenAI Chat": pi("openai-completions"),
     "pi, OpenAI Responses": pi("openai-responses"),
     "pi, Anthropic": pi("anthropic-messages"),
@@ -283,4 +308,5 @@ AGENTS = {
     "pi, Anthropic, compacting": pi_compacts("anthropic-messages"),
     "pi, Anthropic, with faults": faulty(pi("anthropic-messages"), "ok,cut,ok,529,too-long,ok,busy"),
     "Qwen Code": qwen,
+    "Qwen Code, compacting": qwen_compacts,
 }
