@@ -82,9 +82,15 @@ pub fn converted(transcript: &Value, every: Option<bool>) -> Value {
     json!({
         "id": transcript["id"],
         "system": system.map(text).unwrap_or_default(),
+        "tools": transcript["tools"].as_array().map_or_else(Vec::new, |tools| tools.iter().map(tool).collect()),
         "messages": messages,
         "meta": {"usage": usage.collect::<Vec<_>>(), "compactions": compactions.collect::<Vec<_>>()},
     })
+}
+
+fn tool(tool: &Value) -> Value {
+    let function = &tool["function"];
+    json!({"name": function["name"], "description": function["description"], "input_schema": function["parameters"]})
 }
 
 fn call(call: &Value) -> Value {

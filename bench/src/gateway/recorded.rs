@@ -38,12 +38,14 @@ const ANSWER: &str = "x-answer";
 /// The model whose token counter all rows of the table use.
 const MODEL: &str = "gpt-4.1";
 const PRICES: &str = "anthropic-5m";
+/// The tool with which the model reads what was shortened.
+const RECALL: &str = "recall";
 
 /// The models that requests name: one with a context window of a million tokens, and one of 200,000.
 const MODELS: [&str; 2] = [MODEL, "o3"];
 /// The first time, in milliseconds, of the first transcript: the beginning of 2026.
 const BEGIN: Millis = 1_767_225_600_000;
-/// The tokens of the largest request from which a transcript is long.
+/// A transcript is long if its largest request has more tokens.
 const LARGE: u64 = 12_000;
 /// The time between messages without recorded times, and that before a call for which the provider's cache was cold.
 const SECOND: Millis = 1_000;
@@ -79,6 +81,10 @@ pub fn run(file: &str, thinks: bool) {
     };
     let mut recordings = Recording::read(&text, "transcripts", None).expect("transcripts");
     recordings.retain(|recording| recording.dialect != Dialect::Bedrock);
+    let is_timed = |recording: &&Recording| recording.messages.iter().any(|recorded| recorded.time.is_some());
+    let (timed, reported) =
+        (recordings.iter().filter(is_timed).count(), recordings.iter().filter(|it| !it.usage.is_empty()).count());
+    recordings.iter_mut().for_each(|recording| offer(recording, RECALL));
     let mut clock = BEGIN;
     recordings.iter_mut().for_each(|recording| clock = set_times(recording, clock) + LONG);
     let model = Arc::new(Recorded { recordings, figures: Mutex::default() });
@@ -104,7 +110,7 @@ pub fn run(file: &str, thinks: bool) {
     let long = |totals: &[Total]| -> Total {
         totals.iter().zip(&is_long).filter(|(_, is_long)| **is_long).map(|(total, _)| *total).sum()
     };
-    println!("{} transcripts at the prices {PRICES}, with their times", whole.len());
+    println!("{} transcripts at the prices {PRICES}: {timed} with times, {reported} with reported usage", whole.len());
     println!("{} of them are long: their largest request has over {LARGE} tokens\n", long(&whole).count);
     println!("| | calls | cost | missed, % | spans, % | cost of the long | missed, % | spans, % |");
     println!("|---|---|---|---|---|---|---|---|");
@@ -113,7 +119,7 @@ pub fn run(file: &str, thinks: bool) {
         let figures = |total: Total, whole: Total| {
             let Uses { identifiers, missed_identifiers, spans, missed_spans, .. } = total.uses;
             let (names, spans) = (share(missed_identifiers, identifiers), share(missed_spans, spans));
-            format!("{:.3} | {names:.2} | {spans:.2}", total.cost / whole.cost)
+            format!("{:.3} | {names:.2} | {spans:.2}", total.cost / whole.cost.max(f64::MIN_POSITIVE))
         };
         let (all, all_whole): (Total, Total) = (totals.iter().copied().sum(), whole.iter().copied().sum());
         println!("| {name} | {} | {} | {} |", all.calls, figures(all, all_whole), figures(long(totals), long(&whole)));
@@ -121,11 +127,11 @@ pub fn run(file: &str, thinks: bool) {
     row("no gateway", &whole);
     row("replay, `default`", &replayed(&Policy::production()));
     let clients = [
-        ("no options", None, true),
+        ("by default", None, true),
         ("`--policy default`", Some(Policy::production()), true),
-        ("no options, cannot read back", None, false),
+        ("by default, cannot read back", None, false),
     ];
-    for (name, policy, reads_back) in clients {
+    for (name, policy, reads_back) in clients.into_iter().take(if thinks { 1 } else { 3 }) {
         for asked in MODELS {
             model.figures.lock().unwrap_or_else(PoisonError::into_inner).clear();
             let base = gateway(&address, policy.clone());
@@ -169,8 +175,19 @@ fn set_times(recording: &mut Recording, begin: Millis) -> Millis {
     clock
 }
 
+/// Adds a tool with this name to those of a recording, with which the model reads what was shortened.
+fn offer(recording: &mut Recording, name: &str) {
+    let schema = json!({"type": "object", "properties": {"query": {"type": "string"}}});
+    let tool = recording.dialect.tool(name, "Reads messages that have left the window.", &schema);
+    let tools = match recording.preamble.tools.as_deref().map(RawValue::get) {
+        Some(tools) if tools.starts_with("[{") => format!("[{tool},{}", &tools[1..]),
+        _ => format!("[{tool}]"),
+    };
+    recording.preamble.tools = Some(RawValue::from_string(tools).expect("JSON"));
+}
+
 /// Starts a gateway in this process, which serves until the process ends, and returns its address. Requests get no
-/// additions, so that those with the same tools as in the replay are compared.
+/// additions, because they have the tool already.
 fn gateway(upstream: &str, policy: Option<Policy>) -> String {
     let (tell, told) = mpsc::channel();
     let upstream: Upstream = upstream.parse().expect("an address");
@@ -240,13 +257,8 @@ fn talk(base: &str, number: usize, recording: &Recording, model: &str, reads_bac
         Dialect::Gemini => &format!("/v1beta/models/{model}:generateContent"),
         _ => "/v1/chat/completions",
     };
-    let schema = json!({"type": "object", "properties": {"query": {"type": "string"}}});
-    let name = if reads_back { "recall" } else { "look_up" };
-    let recall = recording.dialect.tool(name, "Reads messages that have left the window.", &schema);
-    let tools = match recording.preamble.tools.as_deref().map(RawValue::get) {
-        Some(tools) if tools.starts_with("[{") => format!("[{recall},{}", &tools[1..]),
-        _ => format!("[{recall}]"),
-    };
+    let tools = recording.preamble.tools.as_deref().map_or("[]", RawValue::get);
+    let tools = if reads_back { tools.to_owned() } else { tools.replacen(RECALL, "look_up", 1) };
     let raw: Vec<Vec<&RawValue>> = recording
         .messages
         .iter()

@@ -1,37 +1,42 @@
-//! Related sessions: those that are the same conversation.
+//! Related sessions: those that may be the same conversation.
 //!
 //! A client that goes back to an earlier message begins another line, and so does one that asks with other tools. Their
 //! sessions begin with the same messages. If a client names its conversations, all sessions with the name are related.
 
-use lookback_engine::transcript::{Entry, Origin, Position};
-use lookback_store::entries::read;
+use std::sync::Arc;
+
+use lookback_engine::Settings;
+use lookback_engine::transcript::{Arrival, Origin};
+use lookback_session::adapter::{Resent, oldest};
+use lookback_session::{Error, Session};
 use lookback_store::{LogName, Store, StoreError};
 use lookback_wire::message::Role;
 
+use super::path::{Fingerprint, Path, opening};
 use super::scope::{named_in, numbered_in};
 
 /// The most sessions that are compared: the newest ones.
-const MOST: usize = 64;
-/// The entries that are read at once, at first. Most sessions with the same beginning differ at the first answer.
-const FIRST_PAGE: u64 = 4;
-/// The most entries that are read at once.
-const LARGEST_PAGE: u64 = 1024;
+const MOST: usize = 32;
+/// The most messages that are compared.
+const MOST_MESSAGES: usize = 200;
 
-/// A session of the same conversation.
+/// A session that may be the same conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Related {
     /// Its name.
     pub session: LogName,
-    /// The number of messages with which both sessions begin. If it is 0, only the client's identifier connects them.
+    /// The number of messages with which both begin, up to 200, without system messages at the beginning. If it is 0, only
+    /// the client's identifier connects them.
     pub messages: u64,
 }
 
-/// Returns the other sessions of the same conversation, the oldest first: those that begin with the same messages,
-/// including an answer of the model, and those with the same identifier from the client.
+/// Returns the other sessions that may be the same conversation, the oldest first: the newest 32 of those that begin with
+/// the same messages, including an answer of the model, and of those with the same identifier from the client. They are
+/// known by the identifier as long as the first session with it exists.
 ///
 /// # Errors
 /// Returns an error if the store fails. A session that cannot be read is not related to others.
-pub async fn related(store: &dyn Store, name: &LogName) -> Result<Vec<Related>, StoreError> {
+pub async fn related(store: &Arc<dyn Store>, name: &LogName) -> Result<Vec<Related>, StoreError> {
     let scope = named_in(name);
     let listed = store.list(scope).await?.into_iter().filter(|info| !info.name.is_derived());
     let mut others: Vec<(u64, LogName)> =
@@ -41,13 +46,16 @@ pub async fn related(store: &dyn Store, name: &LogName) -> Result<Vec<Related>, 
     let is_named = others.first().is_some_and(|(number, _)| *number == 0);
     others.retain(|(_, other)| other != name);
     let skipped = others.len().saturating_sub(MOST);
-    let mut own = Beginning::new(store, name);
+    if others.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(own) = beginning(store, name).await? else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for (_, session) in others.into_iter().skip(skipped) {
-        let messages = match common(&mut own, &mut Beginning::new(store, &session)).await {
-            Err(StoreError::Damaged { .. } | StoreError::Newer { .. }) => 0,
-            messages => messages?,
-        };
+        let Some(path) = beginning(store, &session).await? else { continue };
+        let common = own.common(&path);
+        let has_answer = own.said().iter().take(common).any(|message| message.resent.role == Role::Assistant);
+        let messages = if has_answer { common as u64 } else { 0 };
         if messages > 0 || is_named {
             found.push(Related { session, messages });
         }
@@ -55,56 +63,21 @@ pub async fn related(store: &dyn Store, name: &LogName) -> Result<Vec<Related>, 
     Ok(found)
 }
 
-/// Returns the number of messages with which two logs begin. 0 if no answer of the model is among them.
-async fn common(one: &mut Beginning<'_>, other: &mut Beginning<'_>) -> Result<u64, StoreError> {
-    let (mut at, mut has_answer) = (0, false);
-    while let Some(said) = one.message(at).await?
-        && other.message(at).await? == Some(said)
-    {
-        has_answer |= said.1 == Role::Assistant;
-        at += 1;
-    }
-    Ok(if has_answer { at as u64 } else { 0 })
-}
-
-/// The beginning of a log, read as far as necessary.
-struct Beginning<'a> {
-    store: &'a dyn Store,
-    log: &'a LogName,
-    /// The digests and roles of the messages so far.
-    messages: Vec<(u128, Role)>,
-    /// The position up to which the log was read.
-    read: Position,
-    page: u64,
-    is_over: bool,
-}
-
-impl<'a> Beginning<'a> {
-    fn new(store: &'a dyn Store, log: &'a LogName) -> Beginning<'a> {
-        Beginning { store, log, messages: Vec::new(), read: 0, page: FIRST_PAGE, is_over: false }
-    }
-
-    /// Returns a message of the client or the model, before the log first goes back.
-    async fn message(&mut self, at: usize) -> Result<Option<(u128, Role)>, StoreError> {
-        while self.messages.len() <= at && !self.is_over {
-            let end = self.store.head(self.log, None).await?.map_or(0, |head| head.end);
-            let page = self.read..end.min(self.read + self.page);
-            self.is_over = page.is_empty();
-            for entry in read(self.store, self.log, page.clone()).await? {
-                match entry {
-                    Entry::Message(said) if said.origin != Origin::Lookback => {
-                        self.messages.push((said.digest, said.message.role()));
-                    }
-                    // What follows continues other messages.
-                    Entry::Branch { .. } | Entry::Erased(_) => {
-                        self.is_over = true;
-                        break;
-                    }
-                    _ => {}
-                }
-            }
-            (self.read, self.page) = (page.end, (self.page * 2).min(LARGEST_PAGE));
-        }
-        Ok(self.messages.get(at).copied())
-    }
+/// Returns the first messages of a session. `None` if it cannot be read.
+async fn beginning(store: &Arc<dyn Store>, name: &LogName) -> Result<Option<Path>, StoreError> {
+    let read = async {
+        let mut session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
+        oldest(&mut session, MOST_MESSAGES).await
+    };
+    let messages = match read.await {
+        Ok(messages) => messages,
+        Err(Error::Store(error)) if !error.is_log_specific() => return Err(error),
+        Err(_) => return Ok(None),
+    };
+    let arrivals = || messages.iter().map(|entry| &entry.arrival).filter(|arrival| arrival.origin != Origin::Lookback);
+    let said =
+        |arrival: &Arrival| Fingerprint { resent: Resent::new(arrival.digest, arrival.message.role()), bytes: None };
+    let path = Path::new(arrivals().map(said).collect());
+    let opening = arrivals().nth(path.first()).map(|first| opening(&first.message));
+    Ok(Some(path.with_opening(opening)))
 }

@@ -1,9 +1,8 @@
 //! Scopes: sets of lines to which the search for a request's line is limited.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use lookback_store::{LogName, Tenant};
+use lookback_store::{LogName, Tenant, now};
 use lookback_wire::dialect::RawRequest;
 use lookback_wire::message::{Message, Role};
 
@@ -93,7 +92,7 @@ impl Scope {
     /// scope. Others have a unique number after it: the time in milliseconds, and twenty random bits.
     pub(super) fn new_name(&self, is_first: bool) -> LogName {
         let numbered = || {
-            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+            let time = u128::try_from(now().unwrap_or_default()).unwrap_or_default();
             let random = u128::from(RandomState::new().build_hasher().finish() >> 44);
             format!("{}~{:x}", self.name.as_str(), (time << 20) | random).parse().ok()
         };

@@ -1,4 +1,4 @@
-//! The links from a session's page to other sessions of the same conversation.
+//! The links from a session's page to other sessions that may be the same conversation.
 
 use std::cmp::Reverse;
 
@@ -18,12 +18,13 @@ pub(crate) fn links(story: &Story<'_>) -> Markup {
     html! {
         @if !sessions.is_empty() {
             details #related open[sessions.len() <= FEW] {
-                summary { "Other sessions of this conversation: " (sessions.len()) }
+                summary { "Related sessions: " (sessions.len()) }
                 ul {
                     @for (name, messages) in sessions {
                         li {
                             a href=(format!("session?name={}", encoded(name))) { (visible(name)) }
-                            @if *messages > 0 { ", whose first " (number(*messages)) " messages are the same" }
+                            @if *messages > 0 { " begins with the same " (number(*messages)) " messages" }
+                            @else { " has the same name from the client" }
                         }
                     }
                 }

@@ -25,7 +25,7 @@ pub struct Story<'a> {
     pub(crate) requests: Option<&'a Requests>,
     /// The facts of the session.
     pub(crate) facts: Vec<KnownFact>,
-    /// The other sessions of the same conversation, each with the number of messages that both begin with. Only for
+    /// Other sessions that may be the same conversation, each with the number of messages that both begin with. Only for
     /// served pages.
     pub(crate) related: Vec<(String, u64)>,
     /// A policy to try out. Only for served pages.
@@ -128,7 +128,7 @@ impl<'a> Story<'a> {
         Story { facts, ..self }
     }
 
-    /// Adds links to other sessions of the same conversation, each with the number of messages that both begin with.
+    /// Adds links to other sessions that may be the same conversation, each with the number of messages that both begin with.
     #[doc(hidden)]
     #[must_use]
     pub fn with_related(self, sessions: Vec<(String, u64)>) -> Story<'a> {

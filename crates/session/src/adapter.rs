@@ -5,6 +5,8 @@ pub use crate::erase::erasable;
 pub use crate::log::load;
 pub use crate::overflow::{leave_out_reasoning, shorten};
 pub use crate::policy::bind;
+#[doc(hidden)]
+pub use crate::read::oldest;
 pub use crate::read::{LeftBranch, left_branches, newest};
 pub use crate::source::sources;
 pub use crate::summaries::{NewestSummary, newest_summary, pending};

@@ -408,6 +408,25 @@ pub async fn newest(session: &mut Session, span: Range<Position>, most: usize) -
     Ok(newest)
 }
 
+/// Returns the first messages of the conversation, at most this many.
+///
+/// # Errors
+/// Returns an error if the store fails.
+#[doc(hidden)]
+pub async fn oldest(session: &mut Session, most: usize) -> Result<Vec<HistoryEntry>, Error> {
+    session.reload_if_stale().await?;
+    let shown: HashSet<_> = session.view().messages().map(|item| item.position()).collect();
+    let mut oldest = Vec::new();
+    let mut visit = |position, entry| {
+        if let Entry::Message(arrival) = entry {
+            oldest.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
+        }
+        oldest.len() < most
+    };
+    session.walk(&mut visit).await?;
+    Ok(oldest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -389,8 +389,8 @@ pub fn now() -> Option<Millis> {
     Millis::try_from(since.as_millis()).ok()
 }
 
-/// Sets the time of the whole process, for benchmarks and tests that replay recorded times. The clock then stands still
-/// until the next call. With `None`, it is the system's again.
+/// Sets the time that all sessions of this process go by, for benchmarks and tests that replay recorded times. The clock
+/// then stands still until the next call. With `None`, it is the system's again.
 #[doc(hidden)]
 pub fn set_now(time: Option<Millis>) {
     CLOCK.store(time.unwrap_or(SYSTEM), Ordering::Relaxed);

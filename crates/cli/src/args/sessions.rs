@@ -19,8 +19,8 @@ Examples:
   lookback sessions list --json | jq -r .session
   lookback sessions list --costs")]
     List {
-        /// Also read each session, and show what its calls cost by the provider's reports, and what sending everything
-        /// would have cost
+        /// Also read each session, and show what the input of its calls cost by the provider's reports, and about what
+        /// it would have cost to send everything
         #[arg(long)]
         costs: bool,
         #[command(flatten)]

@@ -21,7 +21,7 @@ pub(super) struct Requests {
     newest: Vec<Box<RawValue>>,
     /// The number of requests.
     count: usize,
-    /// The newest requests, of which the last was not checked as a whole.
+    /// The numbers of the requests since the last one that was checked as a whole.
     unchecked: Range<usize>,
     /// The newest request that was checked as a whole.
     previous: Option<Request>,

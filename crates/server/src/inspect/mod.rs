@@ -7,6 +7,7 @@ mod cache;
 mod edit;
 mod gate;
 mod http;
+mod related;
 mod trial;
 
 use std::collections::HashSet;
@@ -22,7 +23,6 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use futures_util::stream;
-use lookback_conversation::related;
 use lookback_engine::Settings;
 use lookback_facts::{Fact, Memory, MemoryError, Scope};
 use lookback_inspector::{Contents, Found, KnownFact, Listed, Overview, Parts, Sort, Story, Trial};
@@ -37,6 +37,7 @@ use tokio::time::sleep;
 use self::cache::{Edition, Known, SessionCache};
 pub(crate) use self::gate::secured;
 pub use self::http::serve;
+pub(crate) use self::related::related;
 use crate::connections::Endless;
 
 /// The reason that a damaged session cannot be read.
@@ -205,7 +206,7 @@ async fn page(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
     let read = inspector.cache.read(&log).await?;
     let log = log.name;
     let events = inspector.memory(&log).await?.events().await?;
-    let related = related(&*inspector.store, &log).await?.into_iter();
+    let related = related(&inspector.store, &log).await?.into_iter();
     let related = related.map(|other| (other.session.to_string(), other.messages)).collect();
     let may_edit = inspector.may_edit;
     let (price, counter) = (inspector.cache.price().clone(), inspector.cache.counter());

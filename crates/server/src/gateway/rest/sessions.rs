@@ -7,7 +7,6 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
-use lookback_conversation::related;
 use lookback_engine::Settings;
 use lookback_replay::prices::{Price, Prices};
 use lookback_replay::receipt::Receipt;
@@ -24,6 +23,7 @@ use super::fault::{Fault, Faults};
 use super::time::rfc3339;
 use crate::gateway::admission::Admission;
 use crate::gateway::admission::caller::ACCOUNT;
+use crate::inspect::related;
 
 /// The most sessions on a page.
 const MOST: usize = 1000;
@@ -100,16 +100,17 @@ pub(super) struct Shown {
     window_messages: u64,
     /// The tokens of the window, by Lookback's count.
     window_tokens: u64,
-    /// Other sessions of the same conversation, the oldest first: at most 64.
+    /// Other sessions that may be the same conversation, the oldest first: at most 32.
     related: Vec<RelatedSession>,
 }
 
-/// A session of the same conversation: it begins with the same messages, or has the same identifier from the client.
+/// A session that may be the same conversation: it begins with the same messages, or the client gave it the same name.
 #[derive(Serialize, ToSchema)]
 pub(super) struct RelatedSession {
     /// Its name.
     session: String,
-    /// The number of messages with which both sessions begin. If it is 0, only the client's identifier connects them.
+    /// The number of messages with which both begin, up to 200, without system messages at the beginning. If it is 0, only
+    /// the client's name connects them.
     messages: u64,
 }
 
@@ -211,7 +212,7 @@ pub(super) async fn show(
     named: Result<Path<Named>, PathRejection>,
 ) -> Result<Json<Shown>, Fault> {
     let (store, name) = existing(&admission, &named?.session).await?;
-    let related = related(&*store, &name).await?.into_iter();
+    let related = related(&store, &name).await?.into_iter();
     let mut session = Session::open(store, name.as_str(), Settings::default()).await?;
     let info = session.info().await?.ok_or_else(|| Fault::missing("such session"))?;
     let SessionInfo { session, created, used, messages, entries, window, .. } = info;

@@ -91,9 +91,29 @@ fn a_conversation_that_went_back_names_the_session_that_it_left() {
         assert_eq!(related(&lab, &first), [(left.clone(), 4)], "{dialect}");
         assert_eq!(related(&lab, &alike), [], "{dialect}");
         let page = lab.send("GET", &format!("/inspect/session?name={}", in_path(&left)), &[], "").body;
-        assert!(page.contains("Other sessions of this conversation: 1"), "{page}");
-        assert!(page.contains("whose first 4 messages are the same"), "{page}");
+        assert!(page.contains("Related sessions: 1"), "{page}");
+        assert!(page.contains("begins with the same 4 messages"), "{page}");
     }
+}
+
+#[test]
+fn an_edited_end_and_another_system_prompt_do_not_hide_what_two_sessions_have_in_common() {
+    let lab = Lab::new(None);
+    let mut one = Client::new(Dialect::OpenAiChat);
+    one.messages = vec![one.said("system", "Today is Monday.")];
+    one.say(&lab, "Hi");
+    one.say(&lab, "Go on");
+    // The newest message grows, so the log has a branch.
+    one.messages.truncate(one.messages.len() - 2);
+    let first = one.say(&lab, "Go on, please.").session().to_owned();
+    let mut back = Client::new(Dialect::OpenAiChat);
+    back.messages = one.messages.clone();
+    back.messages[0] = back.said("system", "Today is Tuesday.");
+    one.say(&lab, "More.");
+    let left = back.say(&lab, "Less.").session().to_owned();
+    assert_ne!(left, first);
+    assert_eq!(related(&lab, &left), [(first.clone(), 4)]);
+    assert_eq!(related(&lab, &first), [(left, 4)]);
 }
 
 #[test]
