@@ -186,7 +186,7 @@ fuzz() {
 
 steps() {
     RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
-        cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test work
+        cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test sessions --test work
 }
 
 # A real model, and llama.cpp to run it.

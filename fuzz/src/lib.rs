@@ -7,6 +7,8 @@ mod count;
 mod decode;
 mod plan;
 mod provider_error;
+#[cfg(steps)]
+pub mod sessions;
 mod stream;
 mod view;
 #[cfg(steps)]

@@ -130,7 +130,6 @@ fn text(dialect: Dialect, text: &str) -> Value {
         Dialect::OpenAiChat | Dialect::Anthropic => json!({"type": "text", "text": text}),
         Dialect::Bedrock | Dialect::Gemini => json!({"text": text}),
         Dialect::OpenAiResponses => json!({"type": "input_text", "text": text}),
-        other => unreachable!("{other}"),
     }
 }
 
@@ -159,7 +158,6 @@ fn call(dialect: Dialect, id: &str, input: Value) -> Value {
         }
         Dialect::Gemini if id.is_empty() => json!({"functionCall": {"name": "f", "args": input}}),
         Dialect::Gemini => json!({"functionCall": {"id": id, "name": "f", "args": input}}),
-        other => unreachable!("{other}"),
     }
 }
 
@@ -299,7 +297,7 @@ pub fn work(data: &[u8]) {
 
 /// Returns the steps of this process so far.
 #[allow(unsafe_code, reason = "the counters are the profiler's, and only to be had by their address")]
-fn steps() -> u64 {
+pub(crate) fn steps() -> u64 {
     unsafe extern "C" {
         fn __llvm_profile_begin_counters() -> *const u64;
         fn __llvm_profile_end_counters() -> *const u64;
