@@ -10,8 +10,7 @@ use lookback_presets::PolicyError;
 use lookback_replay::prices::PricesError;
 use lookback_replay::recording::{RecordingError, TextError};
 use lookback_session::Error;
-use lookback_store::CopyError;
-use lookback_store::StoreError;
+use lookback_store::{CopyError, LogName, StoreError};
 use lookback_wire::dialect::RequestError;
 
 use crate::location::NoLocation;
@@ -59,8 +58,8 @@ pub(crate) enum Failure {
         "there is no store at {0}; it looks like a memory folder of KB Labs: `lookback facts import {0}` imports it"
     )]
     KbFolder(String),
-    #[error("there is no session `{name}` in {store}")]
-    NoSession { name: String, store: String },
+    #[error("there is no session `{name}` in {store}{}", meant(.similar))]
+    NoSession { name: String, store: String, similar: Vec<LogName> },
     #[error("--entry names entries of one session, and there are {count} sessions; name one of them")]
     SeveralErased { count: usize },
     #[error("--html shows one session, and there are {count}; name one of them")]
@@ -153,6 +152,12 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Failure::Output(error)
     }
+}
+
+/// Returns the names that may be meant, as the end of an error.
+fn meant(similar: &[LogName]) -> String {
+    let names: Vec<String> = similar.iter().map(ToString::to_string).collect();
+    if names.is_empty() { String::new() } else { format!("; choose {}", text::names(&names)) }
 }
 
 impl Failure {

@@ -65,8 +65,17 @@ impl<S: Default> Lines<S> {
         let family = scopes.enter(scope, Vec::new());
         let is_first = family.is_empty();
         let changed = |line: Arc<Line<S>>| {
-            let is_shorter = clues.path.len() < line.outline().path.len();
-            (line, if is_shorter { Relation::Rewritten } else { Relation::Edited })
+            let outline = line.outline();
+            let is_shorter = clues.path.len() < outline.path.len();
+            let is_same =
+                outline.path.begins_like(&clues.path) && outline.path.common(&clues.path) == outline.path.len();
+            drop(outline);
+            let relation = match (is_shorter, is_same) {
+                (true, _) => Relation::Rewritten,
+                (false, true) => Relation::Continued,
+                (false, false) => Relation::Edited,
+            };
+            (line, relation)
         };
         let continues = || chosen(family, &clues).map(|(line, choice)| (line, choice.relation));
         let found = answered.map(changed).or_else(continues);

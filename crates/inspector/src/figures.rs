@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lookback_engine::transcript::Millis;
-use lookback_replay::receipt::Paid;
+use lookback_replay::receipt::PaidTotal;
 use lookback_replay::timeline::{Fate, RowKind, Timeline};
 
 /// The figures of a session.
@@ -24,7 +24,7 @@ pub struct Figures {
     pub cost_without_window: f64,
     /// The calls whose cost the provider reported.
     #[doc(hidden)]
-    pub paid: Paid,
+    pub paid: PaidTotal,
     /// The number of compactions.
     pub compactions: u64,
     /// The number of calls that do not extend the previous call.
@@ -63,7 +63,7 @@ impl Figures {
             cache_read_tokens: total.cache_read_tokens,
             cost: total.cost,
             cost_without_window: total.cost_without_window,
-            paid: total.paid,
+            paid: total.paid.into(),
             compactions: total.compactions,
             prefix_breaks: total.prefix_breaks,
             ..Figures::default()

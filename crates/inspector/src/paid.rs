@@ -1,11 +1,11 @@
 //! The sentence about the cost that providers reported.
 
 use lookback_replay::prices::money;
-use lookback_replay::receipt::{Estimate, Paid};
+use lookback_replay::receipt::{Estimate, PaidTotal};
 
 /// Returns a sentence about what was paid, and about the cost of sending everything. `None` if nothing was reported.
 #[doc(hidden)]
-pub fn paid(paid: &Paid) -> Option<String> {
+pub fn paid(paid: &PaidTotal) -> Option<String> {
     let calls = match paid.calls {
         0 => return None,
         1 => "1 call".to_owned(),
@@ -16,7 +16,7 @@ pub fn paid(paid: &Paid) -> Option<String> {
         format!("; everything would have cost about {}{error} (simulated)", money(cost))
     });
     let cost = money(paid.cost);
-    Some(format!("Paid {cost} for the input of {calls}, by the provider's reports at these prices{everything}."))
+    Some(format!("Paid {cost} for the input of {calls}, by the providers' reports{everything}."))
 }
 
 #[cfg(test)]
@@ -49,17 +49,17 @@ mod tests {
             }
             Receipt::for_session(&session, price).await.unwrap()
         });
-        paid(&receipt.total.paid)
+        paid(&receipt.total.paid.into())
     }
 
     #[test]
     fn only_what_was_measured_is_said() {
         assert_eq!(sentence(0), None);
         // 3,000 tokens at $2.50 a million, and 1,000 from the cache at half of that.
-        let one = "Paid $0.0088 for the input of 1 call, by the provider's reports at these prices.";
+        let one = "Paid $0.0088 for the input of 1 call, by the providers' reports.";
         assert_eq!(sentence(1).as_deref(), Some(one), "nothing was cut");
         let three = sentence(3).unwrap();
-        let begin = "Paid $0.0263 for the input of 3 calls, by the provider's reports at these prices; everything would \
+        let begin = "Paid $0.0263 for the input of 3 calls, by the providers' reports; everything would \
                      have cost about $0.0";
         assert!(three.starts_with(begin) && three.contains(" ± $0.0") && three.ends_with(" (simulated)."), "{three}");
     }

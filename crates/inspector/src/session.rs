@@ -50,7 +50,7 @@ fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String
                     p.note { "Calls before entry " (timeline.since) " are not known, because contents were erased." }
                 }
                 @if is_served { (related::links(story)) }
-                @if let Some(paid) = paid(&total.paid) { p { (paid) } }
+                @if let Some(paid) = paid(&total.paid.into()) { p { (paid) } }
                 @if contents == Contents::Masked { p.note { "Contents are left out of this page." } }
                 dl.numbers {
                     div { dt { "cost of the input" } dd { (money(total.cost)) } }

@@ -19,8 +19,8 @@ Examples:
   lookback sessions list --json | jq -r .session
   lookback sessions list --costs")]
     List {
-        /// Also read each session, and show what the input of its calls cost by the provider's reports, and about what
-        /// it would have cost to send everything
+        /// Show what the input of each session's calls cost by the provider's reports, and an estimate for sending
+        /// everything; this reads all sessions
         #[arg(long)]
         costs: bool,
         #[command(flatten)]

@@ -92,6 +92,9 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The most names of sessions that an error offers.
+const MOST_SIMILAR: usize = 3;
+
 pub(super) fn open(place: &StoreArg) -> Result<Arc<dyn Store>, Failure> {
     store::open(&place.location()?, Opening::Existing)
 }
@@ -103,7 +106,12 @@ pub(super) fn log(store: &dyn Store, name: &str, place: &StoreArg) -> Result<Log
         // A damaged log can still be deleted. Reading it returns an error.
         Ok(Some(_)) | Err(StoreError::Damaged { .. }) => Ok(log),
         Err(error) => Err(error.into()),
-        Ok(None) => Err(Failure::NoSession { name: name.to_owned(), store: place.location()?.to_string() }),
+        Ok(None) => {
+            // A gateway adds an account to the name that its client gave.
+            let listed = block_on(store.list(&format!("{name}@")))?.into_iter().map(|log| log.name);
+            let similar = listed.filter(|log| !log.is_derived()).take(MOST_SIMILAR).collect();
+            Err(Failure::NoSession { name: name.to_owned(), store: place.location()?.to_string(), similar })
+        }
     }
 }
 

@@ -210,8 +210,7 @@ fn a_list_with_costs_has_those_that_the_calls_of_each_session_have() {
     let table = lab.run(&["sessions", "list", "--costs", "--store", "s.db"]);
     let said = lab.run(&["sessions", "calls", "paid", "--store", "s.db"]).stdout;
     let sentence = said.lines().find(|line| line.starts_with("Paid $")).unwrap();
-    let sum = sentence.replace("the provider's reports at these prices", "the providers' reports");
-    assert!(table.out().lines().any(|line| line == sum), "{} has not {sum}", table.stdout);
+    assert!(table.out().lines().any(|line| line == sentence), "{} has not {sentence}", table.stdout);
     let silent = table.stdout.lines().find(|line| line.starts_with(" silent")).unwrap();
     assert_eq!(silent.split_whitespace().rev().take(2).collect::<Vec<_>>(), ["-", "-"], "{silent}");
     let plain = lab.run(&["sessions", "list", "--store", "s.db"]);
@@ -233,6 +232,18 @@ fn a_list_with_costs_has_all_sessions_although_one_is_damaged() {
     assert!(run.stderr.contains("torn"), "{}", run.stderr);
     let names: Vec<_> = run.stdout.lines().map(|line| line.contains("whole") || line.contains("torn")).collect();
     assert_eq!(names, [true, true], "{}", run.stdout);
+}
+
+#[test]
+fn a_session_that_is_named_without_its_account_is_offered_with_it() {
+    let lab = Lab::new();
+    let store = SqliteStore::open(lab.path("s.db")).unwrap();
+    block_on(async {
+        let mut session = Session::open(store, "support/4711@0123456789abcdef", Settings::default()).await.unwrap();
+        session.push(Message::user("Hello")).await.unwrap();
+    });
+    let run = lab.run(&["sessions", "calls", "support/4711", "--store", "s.db"]);
+    run.fails(1, "there is no session `support/4711` in s.db; choose `support/4711@0123456789abcdef`");
 }
 
 #[test]

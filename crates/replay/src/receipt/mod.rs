@@ -26,7 +26,7 @@ use serde::Serialize;
 
 pub(crate) use self::ledger::Ledger;
 #[doc(hidden)]
-pub use self::paid::{Estimate, Paid, ratio};
+pub use self::paid::{Estimate, Paid, PaidTotal, ratio};
 use crate::cache::Charge;
 
 /// The calls of a session, and their cost.

@@ -44,18 +44,70 @@ impl Paid {
     /// Estimates the cost of these calls if each had sent everything: the simulated cost, multiplied by the [`ratio`] of the
     /// reported to the simulated cost of what was sent.
     ///
-    /// Returns `None` if nothing was reported, or if nothing has left a window, so that nothing needs to be estimated.
+    /// Returns `None` if fewer than two calls were reported, or if nothing has left a window, so that nothing needs to be
+    /// estimated.
     pub fn everything(&self) -> Option<Estimate> {
         #[allow(clippy::cast_precision_loss, reason = "a count of calls")]
         let n = self.calls as f64;
         let is_cut = (self.without_window - self.simulated).abs() > self.simulated * 1e-9;
-        if self.calls == 0 || self.simulated <= 0.0 || !is_cut {
+        if self.calls < 2 || self.simulated <= 0.0 || !is_cut {
             return None;
         }
         let squares = [self.cost_squared, self.cost_by_simulated, self.simulated_squared];
         let (ratio, error) = ratio(n, [self.cost, self.simulated], squares);
         let error = 2.0 * error * self.without_window;
         Some(Estimate { cost: ratio * self.without_window, error: error.is_finite().then_some(error) })
+    }
+}
+
+/// The costs of the calls with reported usage, of one session or of several.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[doc(hidden)]
+pub struct PaidTotal {
+    /// The number of these calls.
+    pub calls: u64,
+    /// The cost of their input, in US dollars.
+    pub cost: f64,
+    /// The sum of the estimates. Sessions without one sent everything, as far as that is known.
+    everything: f64,
+    /// Errors of different sessions are independent, so their squares add up.
+    error_squared: f64,
+    has_estimate: bool,
+}
+
+impl PaidTotal {
+    /// Estimates the cost of these calls if each had sent everything. `None` if no session has an estimate.
+    pub fn everything(&self) -> Option<Estimate> {
+        let error = self.error_squared.sqrt();
+        self.has_estimate.then(|| Estimate { cost: self.everything, error: error.is_finite().then_some(error) })
+    }
+}
+
+impl From<Paid> for PaidTotal {
+    fn from(paid: Paid) -> Self {
+        let estimate = paid.everything();
+        let error = estimate.map_or(0.0, |estimate| estimate.error.unwrap_or(f64::NAN));
+        PaidTotal {
+            calls: paid.calls,
+            cost: paid.cost,
+            everything: estimate.map_or(paid.cost, |estimate| estimate.cost),
+            error_squared: error * error,
+            has_estimate: estimate.is_some(),
+        }
+    }
+}
+
+impl Add for PaidTotal {
+    type Output = PaidTotal;
+
+    fn add(self, other: PaidTotal) -> PaidTotal {
+        PaidTotal {
+            calls: self.calls + other.calls,
+            cost: self.cost + other.cost,
+            everything: self.everything + other.everything,
+            error_squared: self.error_squared + other.error_squared,
+            has_estimate: self.has_estimate || other.has_estimate,
+        }
     }
 }
 
@@ -107,6 +159,16 @@ mod tests {
     fn nothing_is_estimated_where_nothing_was_measured_or_cut() {
         assert_eq!(Paid::default().everything(), None);
         assert_eq!(Paid::call(0.01, 0.02, 0.02).everything(), None);
-        assert_eq!(Paid::call(0.01, 0.02, 0.04).everything(), Some(Estimate { cost: 0.02, error: None }));
+        assert_eq!(Paid::call(0.01, 0.02, 0.04).everything(), None, "one call says nothing of a ratio");
+    }
+
+    #[test]
+    fn the_estimate_of_several_sessions_is_the_sum_of_theirs() {
+        let one = || Paid::call(0.01, 0.01, 0.03);
+        let cut = PaidTotal::from(one() + one());
+        let whole = PaidTotal::from(Paid::call(1.0, 2.0, 2.0) + Paid::call(1.0, 2.0, 2.0));
+        assert_eq!(whole.everything(), None);
+        let estimate = (cut + whole).everything().unwrap();
+        assert!((estimate.cost - 2.06).abs() < 1e-12 && estimate.error == Some(0.0), "{estimate:?}");
     }
 }

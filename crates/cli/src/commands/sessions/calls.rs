@@ -34,7 +34,7 @@ pub(super) fn run(name: &str, prices: Option<&str>, place: &StoreArg, json: bool
     }
     output::rows(&table(&receipt))?;
     output::line(&total(&receipt.total))?;
-    if let Some(paid) = lookback_inspector::paid(&receipt.total.paid) {
+    if let Some(paid) = lookback_inspector::paid(&receipt.total.paid.into()) {
         output::line(&paid)?;
     }
     let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
@@ -47,7 +47,7 @@ pub(super) fn run(name: &str, prices: Option<&str>, place: &StoreArg, json: bool
 }
 
 /// Returns the prices of a session's model, if they are known, or else the default ones.
-pub(super) fn usual_price(store: &dyn Store, log: &LogName) -> Result<Price, Failure> {
+fn usual_price(store: &dyn Store, log: &LogName) -> Result<Price, Failure> {
     match block_on(Price::for_log(store, log))? {
         Some(price) => Ok(price.clone()),
         None => input::price("anthropic-5m"),

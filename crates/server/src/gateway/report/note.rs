@@ -146,7 +146,10 @@ impl Compacted {
     /// Returns the sizes and the cause of a compaction. `None` for other entries.
     pub(crate) fn from_entry(entry: &Entry) -> Option<Compacted> {
         let Entry::Compaction(compaction) = entry else { return None };
-        let exceeded = compaction.groups.iter().find_map(|group| match group.decision.reason {
+        let reasons = || compaction.groups.iter().map(|group| group.decision.reason);
+        // Some groups leave for a target alone, in a measure whose limit is not exceeded.
+        let limit = reasons().find(|reason| matches!(reason, Reason::Exceeded { limit, target, .. } if limit > target));
+        let exceeded = limit.into_iter().chain(reasons()).find_map(|reason| match reason {
             Reason::Exceeded { measure, actual, limit, .. } => Some(Excess::new(measure, actual, limit)),
             _ => None,
         });

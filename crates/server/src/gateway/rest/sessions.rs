@@ -169,6 +169,20 @@ pub(super) struct Total {
     reported_calls: u64,
     /// The cost that the window saved, in US dollars. Negative if the window cost more.
     saved: f64,
+    /// The calls whose tokens the provider reported. `null` if it reported none.
+    paid: Option<Paid>,
+}
+
+/// What the calls cost by the provider's reports.
+#[derive(Serialize, ToSchema)]
+struct Paid {
+    calls: u64,
+    /// The cost of their input, in US dollars.
+    cost: f64,
+    /// About what their input would have cost if they had sent everything. `null` if nothing was cut, or after one call.
+    everything: Option<f64>,
+    /// Twice the standard error of that estimate.
+    error: Option<f64>,
 }
 
 /// The prices to use.
@@ -360,6 +374,11 @@ impl Total {
             prefix_breaks: total.prefix_breaks,
             reported_calls: total.reported_calls,
             saved,
+            paid: (total.paid.calls > 0).then(|| {
+                let estimate = total.paid.everything();
+                let (everything, error) = (estimate.map(|it| it.cost), estimate.and_then(|it| it.error));
+                Paid { calls: total.paid.calls, cost: total.paid.cost, everything, error }
+            }),
         }
     }
 }

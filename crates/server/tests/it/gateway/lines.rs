@@ -91,6 +91,19 @@ fn a_client_that_names_its_conversation_may_compact_it() {
 }
 
 #[test]
+fn a_named_session_that_goes_on_without_its_name_is_continued() {
+    for dialect in DIALECTS {
+        let lab = lab();
+        let mut client = Client { headers: vec![("x-lookback-session", "named".to_owned())], ..Client::new(dialect) };
+        let session = client.say(&lab, "Hi").session().to_owned();
+        client.say(&lab, "Go on.");
+        client.headers.clear();
+        let answer = client.say(&lab, "More.");
+        assert_eq!((answer.session(), answer.header("x-lookback-line")), (session.as_str(), Some("continued")));
+    }
+}
+
+#[test]
 fn a_line_goes_on_after_a_restart_and_in_another_gateway() {
     for dialect in DIALECTS {
         let store = Arc::new(MemoryStore::new());
