@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use lookback_engine::plan::Verdict;
+use lookback_engine::policy::Policy;
 use lookback_engine::transcript::{Checkpoint, Compaction, Entry, Origin, Position};
 use lookback_engine::view::{self, View};
 use lookback_engine::{Engine, LogState};
-use lookback_wire::message::Role;
-use lookback_wire::{dialect::RequestError, message::Message};
+use lookback_wire::dialect::RequestError;
+use lookback_wire::message::{Message, PartRef, Role};
 use serde::Serialize;
 
 use super::log::fold;
@@ -56,8 +58,8 @@ impl Session {
     /// the last common message and begins a branch there. The old branch stays in the log. Repeating the same history
     /// changes nothing.
     ///
-    /// The policy's caps shorten only messages after the model's newest answer, unless something before them has changed:
-    /// the provider may have cached the others as they are.
+    /// The policy's caps shorten only messages after the model's newest answer, unless something before them has changed, or
+    /// the window exceeds a limit: else, the provider may have cached the others as they are.
     ///
     /// # Errors
     /// The same as [`Session::push`].
@@ -233,7 +235,9 @@ fn go_back(engine: &mut Engine, mut view: View, at: Position) -> Vec<Entry> {
 /// Synchronizes with the client's whole history, as [`Session::sync`] does, but asks only for messages that the session
 /// does not have: `message` returns them by their index in the history, in the session's dialect.
 ///
-/// The policy's caps shorten only messages after the model's newest answer. The provider may have cached the others.
+/// The policy's caps shorten only messages after the model's newest answer. The provider may have cached the others. If
+/// they exceed a limit, so that nothing cached stays as it is, the caps shorten them, too, except where signed reasoning
+/// binds them.
 ///
 /// The cost is that of the new messages, and of comparing the digests of the others.
 ///
@@ -296,6 +300,11 @@ pub async fn sync_resent(
         let cached = if fork.is_some() { 0 } else { cached };
         let new = new.iter().map(|index| Ok((message(*index)?, *index < cached)));
         let new = new.collect::<Result<Vec<_>, Error>>()?;
+        let Policy { arrival, caps, repeats, .. } = &session.settings().policy;
+        let shortens = arrival.is_some() || caps.is_some() || repeats.is_some();
+        let cached: Vec<&Message> =
+            new.iter().filter(|(_, is_cached)| *is_cached).map(|(message, _)| &**message).collect();
+        let may_shorten = shortens && !cached.is_empty() && !cached.into_iter().any(is_signed);
         let (time, changes) = (now(), fork.is_some() || !new.is_empty());
         let change = |engine: &mut Engine| {
             let mut entries = fork.map(|(view, at)| go_back(engine, view, at)).unwrap_or_default();
@@ -303,12 +312,25 @@ pub async fn sync_resent(
                 message.role() == Role::User && message.tool_results().next().is_none()
             };
             entries.extend(engine.carry_over(&cuts, new.iter().any(is_said)));
-            for (message, is_cached) in &new {
-                entries.extend(match is_cached {
-                    true => engine.bring(message.clone(), time)?,
-                    false => engine.receive(message.clone(), Origin::Client, time)?,
-                });
+            let receive = |engine: &mut Engine, brings: bool| -> Result<Vec<Entry>, Error> {
+                let mut entries = Vec::new();
+                for (message, is_cached) in &new {
+                    entries.extend(match brings && *is_cached {
+                        true => engine.bring(message.clone(), time)?,
+                        false => engine.receive(message.clone(), Origin::Client, time)?,
+                    });
+                }
+                Ok(entries)
+            };
+            let before = may_shorten.then(|| engine.clone());
+            let mut received = receive(engine, true)?;
+            if let Some(before) = before
+                && engine.explain().verdict == Verdict::Compact
+            {
+                *engine = before;
+                received = receive(engine, false)?;
             }
+            entries.extend(received);
             Ok(entries)
         };
         if session.try_commit(change).await?.is_some() {
@@ -319,6 +341,11 @@ pub async fn sync_resent(
         }
     }
     Err(session.overtaken())
+}
+
+/// Returns whether a message has signed reasoning, which may bind the messages before it.
+fn is_signed(message: &Message) -> bool {
+    message.parts().any(|part| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some()))
 }
 
 /// Returns whether the next window is certain to be this whole history, unchanged: the history continues the session,

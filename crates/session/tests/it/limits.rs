@@ -6,7 +6,7 @@ use futures_lite::future::block_on;
 use lookback_engine::policy::Keep;
 use lookback_engine::{
     Settings,
-    policy::{Limits, Mode, Pace, Policy, SystemRule},
+    policy::{Caps, Limits, Mode, Pace, Policy, SystemRule},
     transcript::Entry,
 };
 use lookback_session::adapter;
@@ -19,6 +19,7 @@ use lookback_wire::{
     dialect::{Dialect, ProviderError, TooLong},
     message::{Message, ToolCall},
 };
+use serde_json::json;
 
 fn open(policy: Policy) -> Session {
     block_on(Session::open(MemoryStore::new(), "chat", Settings::default().policy(policy))).unwrap()
@@ -321,4 +322,45 @@ fn messages_that_a_client_syncs_or_replaces_give_overflow_its_tries_back() {
         session.replace(all).await.unwrap();
         session.overflow(long).await.unwrap();
     });
+}
+
+/// Synchronizes a session of the default policy with a long history that it has not seen: rounds with long results. Each
+/// call has signed reasoning, or none. Returns the texts of the window, and its tokens.
+fn first_seen(rounds: usize, signed: bool) -> (Vec<String>, u64) {
+    // As if the model could read back what was cut.
+    let whole = Policy::production();
+    let policy = Policy { caps: whole.caps.map(|caps| Caps { without_recall: 1, ..caps }), ..whole };
+    let settings = Settings::for_model(Dialect::Anthropic, "claude-sonnet-4-5").policy(policy);
+    let mut session = block_on(Session::open(MemoryStore::new(), "chat", settings)).unwrap();
+    let decode = |value: serde_json::Value| Dialect::Anthropic.decode(&value.to_string()).unwrap();
+    let lines = |round: usize| (0..900).map(|line| format!("row {line} of {round}: some words\n")).collect::<String>();
+    let thought = signed.then(|| json!({"type": "thinking", "thinking": "I read it.", "signature": "s"}));
+    let round = |round: usize| {
+        let call = json!({"type": "tool_use", "id": format!("c{round}"), "name": "run", "input": {"command": "ls"}});
+        let content: Vec<_> = thought.iter().cloned().chain([call]).collect();
+        let result = json!({"type": "tool_result", "tool_use_id": format!("c{round}"), "content": lines(round)});
+        [json!({"role": "assistant", "content": content}), json!({"role": "user", "content": [result]})]
+    };
+    let ends = [json!({"role": "assistant", "content": "It is done."}), json!({"role": "user", "content": "Go on."})];
+    let asks = [json!({"role": "user", "content": "Run them."})];
+    let history = asks.into_iter().chain((0..rounds).flat_map(round)).chain(ends).map(decode).collect();
+    block_on(session.sync(history)).unwrap();
+    let texts = shown(&mut session);
+    let tokens = block_on(session.window()).unwrap().tokens();
+    (texts, tokens)
+}
+
+#[test]
+fn a_history_that_is_cut_when_it_is_first_seen_keeps_shortened_results_instead_of_none() {
+    let results = |texts: &[String]| texts.iter().filter(|text| text.contains("row 0 of ")).count();
+    let (texts, tokens) = first_seen(20, false);
+    assert!(results(&texts) > 10 && tokens < 56_000, "{} results, {tokens} tokens", results(&texts));
+    let newest = texts.iter().find(|text| text.contains("row 0 of 19")).unwrap();
+    assert!(!newest.contains("row 450 of 19"), "it is shortened");
+    // Within the limits, the provider may have cached it as it is.
+    let (texts, _) = first_seen(3, false);
+    assert!(texts.iter().any(|text| text.contains("row 450 of 2")));
+    // Signed reasoning was made after the whole results.
+    let (texts, _) = first_seen(20, true);
+    assert!(texts.iter().filter(|text| text.contains("row 0 of ")).all(|text| text.contains("row 450 of ")));
 }
