@@ -65,7 +65,10 @@ impl Long {
             json!({"id": format!("call_{number}"), "type": "function", "function": function})
         };
         let calls = |calls: Vec<Value>| json!({"role": "assistant", "content": null, "tool_calls": calls});
-        let result = |number: usize| json!({"role": "tool", "tool_call_id": format!("call_{number}"), "content": format!("line {number}")});
+        let result = |number: usize| {
+            let id = format!("call_{number}");
+            json!({"role": "tool", "tool_call_id": id, "content": format!("line {number}")})
+        };
         let middle: Vec<Value> = match self {
             Long::Turns => {
                 let turn = |number: usize| [says(&format!("say {number}")), user(&format!("ask {number}"))];
@@ -89,12 +92,7 @@ impl Task {
 
     /// Does the work on a conversation of about this many messages, and returns the steps.
     pub fn steps(self, long: Long, count: usize) -> u64 {
-        let messages = long.messages(count);
-        match self {
-            Task::ReplayWhole => replayed(messages, Policy::never_compact()),
-            Task::Replay => replayed(messages, Policy::production()),
-            _ => block_on(self.on_session(messages)),
-        }
+        block_on(self.on_session(long.messages(count)))
     }
 
     async fn on_session(self, messages: Vec<Message>) -> u64 {
@@ -102,37 +100,34 @@ impl Task {
         let settings = settings(Policy::never_compact());
         let mut session = Session::open(store.clone(), name.as_str(), settings.clone()).await.expect("a session");
         for message in &messages {
-            let answers = message.role() == Role::Assistant;
-            if answers {
+            if message.role() == Role::Assistant {
                 session.window().await.expect("a window");
             }
             session.push(message.clone()).await.expect("its own dialect");
         }
         let before = steps();
         match self {
+            Task::ReplayWhole => replayed(messages, Policy::never_compact()).await,
+            Task::Replay => replayed(messages, Policy::production()).await,
             Task::Timeline => drop(Timeline::load(&*store, &name, &Uncounted, price()).await.expect("a timeline")),
             Task::Receipt => drop(Receipt::load(&*store, &name, &Uncounted, price()).await.expect("a receipt")),
             Task::History => drop(session.history().await.expect("a history")),
             Task::Reopen => drop(Session::open(store, name.as_str(), settings).await.expect("a session")),
             Task::SyncEdited => {
                 let mut edited = messages;
-                let middle = edited.len() / 2;
-                edited.insert(middle, Message::user("Wait."));
+                edited.insert(edited.len() / 2, Message::user("Wait."));
                 session.sync(edited).await.expect("a change");
             }
-            Task::ReplayWhole | Task::Replay => {}
         }
         steps() - before
     }
 }
 
-fn replayed(messages: Vec<Message>, policy: Policy) -> u64 {
+async fn replayed(messages: Vec<Message>, policy: Policy) {
     let recorded = messages.into_iter().map(|message| RecordedMessage::new(message, None)).collect();
     let recording = Recording::new("long", Dialect::OpenAiChat, recorded);
     let mut go_on = |_: &ReplayedCall| ControlFlow::Continue(());
-    let before = steps();
-    block_on(replay(&recording, settings(policy), price(), 0, &mut go_on)).expect("a replay");
-    steps() - before
+    replay(&recording, settings(policy), price(), 0, &mut go_on).await.expect("a replay");
 }
 
 fn settings(policy: Policy) -> Settings {

@@ -84,7 +84,7 @@ pub fn run(file: &str, thinks: bool) {
     let is_timed = |recording: &&Recording| recording.messages.iter().any(|recorded| recorded.time.is_some());
     let (timed, reported) =
         (recordings.iter().filter(is_timed).count(), recordings.iter().filter(|it| !it.usage.is_empty()).count());
-    recordings.iter_mut().for_each(|recording| offer(recording, RECALL));
+    recordings.iter_mut().for_each(offer_recall);
     let mut clock = BEGIN;
     recordings.iter_mut().for_each(|recording| clock = set_times(recording, clock) + LONG);
     let model = Arc::new(Recorded { recordings, figures: Mutex::default() });
@@ -175,10 +175,10 @@ fn set_times(recording: &mut Recording, begin: Millis) -> Millis {
     clock
 }
 
-/// Adds a tool with this name to those of a recording, with which the model reads what was shortened.
-fn offer(recording: &mut Recording, name: &str) {
+/// Adds the tool [`RECALL`] to those of a recording.
+fn offer_recall(recording: &mut Recording) {
     let schema = json!({"type": "object", "properties": {"query": {"type": "string"}}});
-    let tool = recording.dialect.tool(name, "Reads messages that have left the window.", &schema);
+    let tool = recording.dialect.tool(RECALL, "Reads messages that have left the window.", &schema);
     let tools = match recording.preamble.tools.as_deref().map(RawValue::get) {
         Some(tools) if tools.starts_with("[{") => format!("[{tool},{}", &tools[1..]),
         _ => format!("[{tool}]"),

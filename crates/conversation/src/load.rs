@@ -6,7 +6,7 @@ use lookback_engine::Settings;
 use lookback_engine::transcript::{Arrival, Origin};
 use lookback_facts::tools;
 use lookback_session::adapter::Resent;
-use lookback_session::{Error, Session};
+use lookback_session::{Error, HistoryEntry, Session};
 use lookback_store::{LogName, Store, StoreError};
 use lookback_wire::message::Role;
 
@@ -54,12 +54,7 @@ async fn outline(store: &Arc<dyn Store>, name: &LogName) -> Result<Outline, Stor
         Err(Error::Store(error)) => return Err(error),
         Err(_) => return Ok(Outline::default()),
     };
-    let arrivals = || history.iter().map(|entry| &entry.arrival).filter(|arrival| arrival.origin != Origin::Lookback);
-    let said =
-        |arrival: &Arrival| Fingerprint { resent: Resent::new(arrival.digest, arrival.message.role()), bytes: None };
-    let path = Path::new(arrivals().map(said).collect());
-    let opening = arrivals().nth(path.first()).map(|first| opening(&first.message));
-    let path = path.with_opening(opening);
+    let (arrivals, path) = (|| arrivals(&history), path(&history));
     let answer = arrivals().rfind(|arrival| arrival.message.role() == Role::Assistant);
     let answer = answer.map(|answer| words(&answer.message)).unwrap_or_default();
     let replied = arrivals().rev().filter(|arrival| arrival.message.role() == Role::Assistant).nth(1);
@@ -67,4 +62,18 @@ async fn outline(store: &Arc<dyn Store>, name: &LogName) -> Result<Outline, Stor
     let tools = session.view().preamble().map(Tools::from_preamble).unwrap_or_default();
     // Lookback's own tools were added by a gateway, and not declared by the client.
     Ok(Outline::new(path, tools.without(&tools::tools()), answer, replied))
+}
+
+/// Returns the messages of a history that are not Lookback's own.
+fn arrivals(history: &[HistoryEntry]) -> impl DoubleEndedIterator<Item = &Arrival> {
+    history.iter().map(|entry| &entry.arrival).filter(|arrival| arrival.origin != Origin::Lookback)
+}
+
+/// Returns the path of a history.
+pub(super) fn path(history: &[HistoryEntry]) -> Path {
+    let said =
+        |arrival: &Arrival| Fingerprint { resent: Resent::new(arrival.digest, arrival.message.role()), bytes: None };
+    let path = Path::new(arrivals(history).map(said).collect());
+    let opening = arrivals(history).nth(path.first()).map(|first| opening(&first.message));
+    path.with_opening(opening)
 }

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use lookback_engine::Settings;
-use lookback_engine::transcript::{Arrival, Origin};
-use lookback_session::adapter::{Resent, oldest};
+use lookback_session::adapter::oldest;
 use lookback_session::{Error, Session};
 use lookback_store::{LogName, Store, StoreError};
 use lookback_wire::message::Role;
 
-use super::path::{Fingerprint, Path, opening};
+use super::load::path;
+use super::path::Path;
 use super::scope::{named_in, numbered_in};
 
 /// The most sessions that are compared: the newest ones.
@@ -69,15 +69,9 @@ async fn beginning(store: &Arc<dyn Store>, name: &LogName) -> Result<Option<Path
         let mut session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
         oldest(&mut session, MOST_MESSAGES).await
     };
-    let messages = match read.await {
-        Ok(messages) => messages,
-        Err(Error::Store(error)) if !error.is_log_specific() => return Err(error),
-        Err(_) => return Ok(None),
-    };
-    let arrivals = || messages.iter().map(|entry| &entry.arrival).filter(|arrival| arrival.origin != Origin::Lookback);
-    let said =
-        |arrival: &Arrival| Fingerprint { resent: Resent::new(arrival.digest, arrival.message.role()), bytes: None };
-    let path = Path::new(arrivals().map(said).collect());
-    let opening = arrivals().nth(path.first()).map(|first| opening(&first.message));
-    Ok(Some(path.with_opening(opening)))
+    match read.await {
+        Ok(messages) => Ok(Some(path(&messages))),
+        Err(Error::Store(error)) if !error.is_log_specific() => Err(error),
+        Err(_) => Ok(None),
+    }
 }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use lookback_engine::plan::Verdict;
-use lookback_engine::policy::Policy;
 use lookback_engine::transcript::{Checkpoint, Compaction, Entry, Origin, Position};
 use lookback_engine::view::{self, View};
 use lookback_engine::{Engine, LogState};
@@ -58,8 +57,8 @@ impl Session {
     /// the last common message and begins a branch there. The old branch stays in the log. Repeating the same history
     /// changes nothing.
     ///
-    /// The policy's caps shorten only messages after the model's newest answer, unless something before them has changed, or
-    /// the window exceeds a limit: else, the provider may have cached the others as they are.
+    /// The policy's caps shorten only messages after the model's newest answer, unless something before them has changed,
+    /// or the window exceeds a limit: else, the provider may have cached the others as they are.
     ///
     /// # Errors
     /// The same as [`Session::push`].
@@ -300,11 +299,10 @@ pub async fn sync_resent(
         let cached = if fork.is_some() { 0 } else { cached };
         let new = new.iter().map(|index| Ok((message(*index)?, *index < cached)));
         let new = new.collect::<Result<Vec<_>, Error>>()?;
-        let Policy { arrival, caps, repeats, .. } = &session.settings().policy;
-        let shortens = arrival.is_some() || caps.is_some() || repeats.is_some();
         let cached: Vec<&Message> =
             new.iter().filter(|(_, is_cached)| *is_cached).map(|(message, _)| &**message).collect();
-        let may_shorten = shortens && !cached.is_empty() && !cached.into_iter().any(is_signed);
+        let may_shorten =
+            session.settings().policy.shortens_arrivals() && !cached.is_empty() && !cached.into_iter().any(is_signed);
         let (time, changes) = (now(), fork.is_some() || !new.is_empty());
         let change = |engine: &mut Engine| {
             let mut entries = fork.map(|(view, at)| go_back(engine, view, at)).unwrap_or_default();

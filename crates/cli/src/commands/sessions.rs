@@ -92,12 +92,12 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The most names of sessions that an error offers.
-const MOST_SIMILAR: usize = 3;
-
 pub(super) fn open(place: &StoreArg) -> Result<Arc<dyn Store>, Failure> {
     store::open(&place.location()?, Opening::Existing)
 }
+
+/// The most names of sessions that an error offers.
+const MOST_SIMILAR: usize = 3;
 
 /// Returns the name of a session, which must exist.
 pub(super) fn log(store: &dyn Store, name: &str, place: &StoreArg) -> Result<LogName, Failure> {

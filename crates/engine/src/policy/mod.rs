@@ -304,6 +304,12 @@ impl Policy {
         self
     }
 
+    /// Returns whether this policy shortens tool results on arrival.
+    #[doc(hidden)]
+    pub fn shortens_arrivals(&self) -> bool {
+        self.arrival.is_some() || self.caps.is_some() || self.repeats.is_some()
+    }
+
     /// Returns whether this policy needs token counts.
     #[doc(hidden)]
     pub fn counts_tokens(&self) -> bool {

@@ -95,6 +95,29 @@ fn holds(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Anthropic takes four markers. The window drops older ones, so a request does not have all messages of the one before it
+/// as they were.
+#[test]
+fn cache_markers_that_leave_later_requests_are_no_fault() {
+    let said = |index: usize| {
+        let (role, marker) = match index % 2 {
+            0 => ("user", r#","cache_control":{"type":"ephemeral"}"#),
+            _ => ("assistant", ""),
+        };
+        format!(r#"{{"role":"{role}","content":[{{"type":"text","text":"{index}"{marker}}}]}}"#)
+    };
+    let messages: Vec<String> = (0..20).map(said).collect();
+    let recording = &Recording::read(&messages.join("\n"), "marked", Some(Dialect::Anthropic)).unwrap()[0];
+    let settings = Settings::default().dialect(Dialect::Anthropic);
+    let prices = Prices::builtin();
+    let mut on_call = |_: &ReplayedCall| ControlFlow::Continue(());
+    let report =
+        block_on(replay(recording, settings, prices.find("anthropic-5m").unwrap(), 0, &mut on_call)).unwrap().report;
+    assert_eq!((report.calls, report.invalid_requests), (10, 0));
+    let whole = Request::decode(format!("[{}]", messages.join(",")), Some(Dialect::Anthropic)).unwrap();
+    assert!(!Dialect::Anthropic.check(&whole).is_empty(), "with all markers, it is refused");
+}
+
 proptest! {
     #![proptest_config(config())]
 

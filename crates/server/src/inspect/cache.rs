@@ -13,6 +13,8 @@ use lookback_store::LogInfo;
 use lookback_store::{LogName, Store, StoreError};
 use lookback_tokens::TokenCounter;
 
+use super::blocking::on_blocking_thread;
+
 /// The most timelines that are kept.
 const MOST: usize = 16;
 
@@ -122,19 +124,10 @@ impl SessionCache {
         Some(read)
     }
 
-    /// Computes the timeline of a session. It takes long, so it runs on a blocking thread.
+    /// Computes the timeline of a session.
     async fn timeline(&self, log: &LogName) -> Result<Timeline, StoreError> {
         let (store, counter, price, log) = (self.store.clone(), self.counter.clone(), self.price.clone(), log.clone());
-        let handle = tokio::runtime::Handle::current();
-        let made = move || handle.block_on(Timeline::load(&*store, &log, &*counter, &price));
-        match tokio::task::spawn_blocking(made).await {
-            Ok(made) => made,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The server stops, and the answer is not needed.
-                Err(_) => Ok(Timeline::default()),
-            },
-        }
+        on_blocking_thread(async move { Timeline::load(&*store, &log, &*counter, &price).await }).await
     }
 
     /// Forgets a session that was deleted.

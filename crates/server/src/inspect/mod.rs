@@ -3,6 +3,7 @@
 //! It is read-only, unless [changes](Inspector::with_edits) are enabled. Contents of sessions are escaped in its pages,
 //! and pages load nothing from elsewhere.
 
+mod blocking;
 mod cache;
 mod edit;
 mod gate;

@@ -38,8 +38,8 @@ pub(super) fn run(store: &Arc<dyn Store>, costs: bool, json: bool) -> Result<Exi
         for session in listed.values_mut() {
             match paid(&**store, &session.session) {
                 Ok(paid) => {
-                    (session.costs, session.paid) = (paid.into(), PaidLine::new(&paid));
-                    sum = sum + session.costs;
+                    session.paid = PaidLine::new(&paid);
+                    sum = sum + paid.into();
                 }
                 // The session is listed all the same.
                 Err(Failure::Store(error)) if error.is_log_specific() => {
@@ -62,9 +62,9 @@ pub(super) fn run(store: &Arc<dyn Store>, costs: bool, json: bool) -> Result<Exi
     let row = |session: &Listed| {
         let [entries, facts, bytes] = [session.entries, session.facts, session.bytes].map(output::number);
         let [created, used] = [session.created, session.used].map(super::minute);
-        let paid = (session.costs.calls > 0).then_some(session.costs.cost);
-        let everything = session.costs.everything().map(|estimate| estimate.cost).or(paid);
-        let [paid, everything] = [paid, everything].map(|cost| cost.map_or_else(|| "-".to_owned(), money));
+        let costs = session.paid.as_ref().map(|paid| (paid.cost, paid.everything.unwrap_or(paid.cost)));
+        let (paid, everything) =
+            costs.map_or(("-".to_owned(), "-".to_owned()), |(paid, all)| (money(paid), money(all)));
         [output::plain(session.session.as_str()), entries, facts, bytes, created, used, paid, everything]
     };
     let header =
@@ -101,8 +101,6 @@ struct Listed {
     created: Option<Millis>,
     #[serde(serialize_with = "json::rfc3339")]
     used: Option<Millis>,
-    #[serde(skip)]
-    costs: PaidTotal,
     #[serde(skip_serializing_if = "Option::is_none")]
     paid: Option<PaidLine>,
 }
@@ -111,15 +109,6 @@ impl From<&LogInfo> for Listed {
     fn from(log: &LogInfo) -> Self {
         let LogInfo { name, records, bytes, created, used, .. } = log;
         let (session, created, used) = (name.clone(), *created, *used);
-        Listed {
-            session,
-            entries: *records,
-            facts: 0,
-            bytes: *bytes,
-            created,
-            used,
-            costs: PaidTotal::default(),
-            paid: None,
-        }
+        Listed { session, entries: *records, facts: 0, bytes: *bytes, created, used, paid: None }
     }
 }

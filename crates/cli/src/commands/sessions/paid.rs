@@ -7,8 +7,8 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub(super) struct PaidLine {
     calls: u64,
-    cost: f64,
-    everything: Option<f64>,
+    pub(super) cost: f64,
+    pub(super) everything: Option<f64>,
     error: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! Reports of a gateway's work: headers for the client, a log, costly habits, metrics, traces, and the savings of windows.
+//! Reports of a gateway's work: headers for the client, a log, costly habits, metrics, traces, and savings of windows.
 
 pub(crate) mod event;
 pub(crate) mod habits;

@@ -225,8 +225,7 @@ impl Windows {
         let session = session.filter(is_plain)?;
         let offered = hidden_exchange::offered(&turn.adds, request, preamble, session.view());
         let known = usize::try_from(session.view().history_len()).unwrap_or(usize::MAX);
-        let Policy { arrival, caps, repeats, .. } = &session.settings().policy;
-        let shortens = arrival.is_some() || caps.is_some() || repeats.is_some();
+        let shortens = session.settings().policy.shortens_arrivals();
         let is_long = |part: PartRef<'_>| has_media(part) || shortens && matches!(part, PartRef::ToolResult(_));
         let is_text = |index: usize| request.message(index).is_ok_and(|message| !message.parts().any(is_long));
         let bytes = (known..request.len()).map(|index| request.bytes(index).map_or(0, str::len) as u64).sum();
