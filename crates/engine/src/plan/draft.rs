@@ -56,9 +56,11 @@ impl<'a> Draft<'a> {
         self.tally.totals().behind(self.head)
     }
 
-    /// Returns the first measure in which the window exceeds the target.
+    /// Returns a measure in which the window exceeds the target: that of the exceeded limit, if it is one of them.
     fn missed(&self) -> Option<Excess> {
-        self.target.exceeded_by(&self.totals()).next()
+        let totals = self.totals();
+        let is_cause = |missed: &Excess| missed.measure == self.excess.measure;
+        self.target.exceeded_by(&totals).find(is_cause).or_else(|| self.target.exceeded_by(&totals).next())
     }
 
     fn reason(&self, missed: Excess) -> Reason {

@@ -1,6 +1,6 @@
 //! Results that the policy shortens as they arrive: before a provider has cached them, and the same way ever after.
 
-use lookback_engine::policy::{Caps, Policy};
+use lookback_engine::policy::{Caps, Limits, Policy, Tokens};
 use lookback_store::MemoryStore;
 use lookback_wire::dialect::Request;
 
@@ -73,6 +73,20 @@ fn what_a_provider_may_have_cached_is_not_shortened() {
         assert!(sent.contains("a.log 100: GET"), "{dialect}: it was sent before as it is");
         assert!(!sent.contains("b.log 100: GET"), "{dialect}: it is new");
     }
+}
+
+#[test]
+fn a_cut_names_the_limit_that_was_exceeded_and_not_a_target() {
+    let limits = Limits { body: Some(900), ..Limits::default() };
+    let target = Limits { body: Some(500), tokens: Some(Tokens::Count(500)), ..Limits::default() };
+    let lab = Lab::new(Some(Policy { limits, target: Some(target), ..Policy::unlimited() }));
+    let mut client = Client::new(Dialect::Anthropic);
+    let told = (0..40).find_map(|turn| {
+        let answer = client.say(&lab, &format!("Question {turn}: {}", "some words ".repeat(10)));
+        answer.header("x-lookback-compacted").map(str::to_owned)
+    });
+    let told = told.expect("a cut");
+    assert!(told.ends_with(" exceed 900"), "{told}");
 }
 
 #[test]
