@@ -121,7 +121,7 @@ const NOT_RUN: [(&str, &[&str]); 10] = [
         &[
             "cargo test --manifest-path fuzz/Cargo.toml",
             "cargo +nightly fuzz run decode",
-            "RUSTFLAGS=\"-C instrument-coverage --cfg steps\" cargo test --manifest-path fuzz/Cargo.toml --target-dir fuzz/target/steps --test work",
+            "RUSTFLAGS=\"-C instrument-coverage --cfg steps\" cargo test --manifest-path fuzz/Cargo.toml --target-dir fuzz/target/steps --test sessions --test work",
         ],
     ),
 ];
