@@ -5,7 +5,7 @@ use std::hint::black_box;
 use futures_lite::future::block_on;
 use lookback_engine::Settings;
 use lookback_presets as presets;
-use lookback_replay::recording::Recording;
+use lookback_recordings::Recording;
 use lookback_session::Session;
 use lookback_store::MemoryStore;
 use lookback_wire::{dialect::Dialect, message::Message};

@@ -15,13 +15,10 @@ use lookback_engine::{Engine, Settings, policy::Policy};
 use lookback_facts::{Memory, Scope, SheetOptions, Speaker, Statement};
 use lookback_models::Models;
 use lookback_presets::named;
+use lookback_recordings::{RecordedMessage, Recording};
 use lookback_replay::cache::{Block, Cache};
-use lookback_replay::recording::RecordedMessage;
+use lookback_replay::prices::{Price, Prices};
 use lookback_replay::replay::{ReplayedCall, Report, blocks, replay};
-use lookback_replay::{
-    prices::{Price, Prices},
-    recording::Recording,
-};
 use lookback_session::Batch;
 use lookback_session::Session;
 use lookback_store::MemoryStore;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use lookback_facts::MemoryError;
 use lookback_presets::PolicyError;
+use lookback_recordings::{RecordingError, TextError};
 use lookback_replay::prices::PricesError;
-use lookback_replay::recording::{RecordingError, TextError};
 use lookback_session::Error;
 use lookback_store::StoreError;
 use lookback_wire::dialect::{ConversionError, RequestError};

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use futures_lite::future::block_on;
 use lookback_engine::policy::Policy;
-use lookback_replay::recording::{LARGEST, read_text};
-use lookback_replay::{prices::Price, recording::Recording};
+use lookback_recordings::Recording;
+use lookback_recordings::{LARGEST, read_text};
+use lookback_replay::prices::Price;
 use lookback_replay::{
     replay as library,
     replay::{ReplayedCall, Report},

@@ -13,11 +13,8 @@ use lookback_engine::{
 };
 use lookback_models::Models;
 use lookback_presets as presets;
-use lookback_replay::recording::{self, Shape};
-use lookback_replay::{
-    prices::{Price, Prices},
-    recording::Recording,
-};
+use lookback_recordings::{self as recordings, Recording, Shape};
+use lookback_replay::prices::{Price, Prices};
 use lookback_wire::dialect::Target;
 use lookback_wire::dialect::{Dialect, Preamble, Request};
 use lookback_wire::message::Wire;
@@ -80,7 +77,8 @@ fn is_pipe(_: FileType) -> bool {
 
 /// Reads a text file. Decompresses it if it is gzipped, and removes a byte order mark.
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
-    recording::read_text(bytes(path)?, recording::LARGEST).map_err(|fault| Failure::Text { place: place(path), fault })
+    recordings::read_text(bytes(path)?, recordings::LARGEST)
+        .map_err(|fault| Failure::Text { place: place(path), fault })
 }
 
 /// Returns the name of a file for messages.

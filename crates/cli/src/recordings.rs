@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lookback_replay::recording::Recording;
+use lookback_recordings::Recording;
 use lookback_wire::dialect::Dialect;
 
 use crate::failure::Failure;

@@ -12,12 +12,10 @@ use lookback_engine::Settings;
 use lookback_facts::{Memory, Statement};
 use lookback_inspector::{Contents, Ended, KnownFact, Requests, Story, request};
 use lookback_presets::named;
+use lookback_recordings::Recording;
+use lookback_replay::prices::{Price, Prices};
 use lookback_replay::replay::replay;
 use lookback_replay::timeline::Timeline;
-use lookback_replay::{
-    prices::{Price, Prices},
-    recording::Recording,
-};
 use lookback_session as session;
 use lookback_session::Batch;
 use lookback_session::Session;

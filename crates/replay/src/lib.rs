@@ -6,6 +6,5 @@ pub mod cache;
 pub mod explain;
 pub mod prices;
 pub mod receipt;
-pub mod recording;
 pub mod replay;
 pub mod timeline;

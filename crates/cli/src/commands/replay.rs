@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_lite::future::block_on;
 use lookback_engine::{Settings, policy::Policy};
+use lookback_recordings::Recording;
+use lookback_replay::prices::Price;
 use lookback_replay::replay::{self, Replay, ReplayedCall, Report};
-use lookback_replay::{prices::Price, recording::Recording};
 use lookback_store::{Durability, LogName, MemoryStore, Store};
 
 use crate::args::ReplayArgs;

@@ -18,8 +18,9 @@ use std::time::UNIX_EPOCH;
 
 use futures_lite::future::block_on;
 use lookback_engine::{Settings, policy::Policy};
+use lookback_recordings::Recording;
+use lookback_replay::prices::Price;
 use lookback_replay::replay::{self, ReplayedCall, Report};
-use lookback_replay::{prices::Price, recording::Recording};
 use lookback_session::Error;
 
 use self::choice::Bounds;

@@ -14,7 +14,7 @@ use lookback_facts::tools::Reply;
 use lookback_facts::{
     Export, FactEntry, FactKind, LeftMessage, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
 };
-use lookback_replay::recording::Recording;
+use lookback_recordings::Recording;
 use lookback_session::HistoryQuery;
 use lookback_session::Session;
 use lookback_session::adapter;

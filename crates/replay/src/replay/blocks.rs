@@ -5,7 +5,7 @@ use lookback_tokens::measure;
 
 use crate::cache;
 use crate::cache::Block;
-use crate::recording::Recording;
+use lookback_recordings::Recording;
 use lookback_session::Window;
 
 /// Returns the blocks of a window: the preamble, then one block per message.
@@ -19,7 +19,8 @@ pub fn blocks(window: &Window<'_>) -> Vec<Block> {
 /// Returns `None` if the recording contains them, or if nothing was reported.
 ///
 /// ```
-/// use lookback_replay::{replay, recording::Recording};
+/// use lookback_recordings::Recording;
+/// use lookback_replay::replay;
 /// use lookback_tokens::Estimate;
 ///
 /// let text = r#"{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}],
@@ -27,7 +28,7 @@ pub fn blocks(window: &Window<'_>) -> Vec<Block> {
 /// let recordings = Recording::read(text, "chat", None)?;
 /// let unrecorded = replay::unrecorded(&recordings[0], &Estimate::default());
 /// assert!(unrecorded.is_some_and(|tokens| (7_990..8_003).contains(&tokens)));
-/// # Ok::<(), lookback_replay::recording::RecordingError>(())
+/// # Ok::<(), lookback_recordings::RecordingError>(())
 /// ```
 pub fn unrecorded(recording: &Recording, counter: &dyn TokenCounter) -> Option<u64> {
     let first = recording.usage.iter().min_by_key(|usage| usage.message)?;

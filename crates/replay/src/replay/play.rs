@@ -24,7 +24,7 @@ use super::valid::Requests;
 use super::{Departures, ReplayedCall, Report, Reported};
 use crate::cache::{Cache, Tracked};
 use crate::prices::Price;
-use crate::recording::{RecordedMessage, RecordedUsage, Recording};
+use lookback_recordings::{RecordedMessage, RecordedUsage, Recording};
 use lookback_session::Batch;
 use lookback_session::SummaryOptions;
 use lookback_session::adapter;

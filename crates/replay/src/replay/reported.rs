@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::Charge;
 use crate::prices::Price;
-use crate::recording::RecordedUsage;
+use lookback_recordings::RecordedUsage;
 
 /// The provider's usage reports for calls, and the replay's figures for the same calls.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]

@@ -55,8 +55,8 @@ use lookback_wire::{
 
 pub(crate) use self::build::Builder;
 use crate::receipt::{CallReceipt, ReceiptTotal};
-use crate::recording::{RecordedMessage, Recording};
 use crate::replay::Cause;
+use lookback_recordings::{RecordedMessage, Recording};
 
 /// The calls of a session, and the messages that each of them sent.
 #[derive(Debug, Clone, Default)]

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod claude_code;
 #[path = "../../../engine/tests/it/common/mod.rs"]
 mod common;
 mod receipts;
-mod recordings;
 mod replay_valid;
 mod timelines;

@@ -14,12 +14,10 @@ use lookback_engine::{
     transcript::Entry,
 };
 use lookback_presets as presets;
+use lookback_recordings::Recording;
+use lookback_replay::prices::{Price, Prices};
 use lookback_replay::receipt::{PrefixBreak, Receipt};
 use lookback_replay::replay::{ReplayedCall, Report, replay};
-use lookback_replay::{
-    prices::{Price, Prices},
-    recording::Recording,
-};
 use lookback_session::Session;
 use lookback_store::{Append, Record};
 use lookback_store::{LogName, MemoryStore, Store, StoreError};

@@ -12,7 +12,7 @@ use lookback_engine::{
     Engine, Settings,
     policy::{Limits, Policy, SystemRule},
 };
-use lookback_replay::recording::RecordedMessage;
+use lookback_recordings::RecordedMessage;
 use lookback_session::Batch;
 use lookback_session::HistoryQuery;
 use lookback_session::Session;

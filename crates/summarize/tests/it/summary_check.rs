@@ -10,7 +10,7 @@ use lookback_engine::{
     Settings,
     policy::{Limits, Policy, Stage, SystemRule},
 };
-use lookback_replay::recording::Recording;
+use lookback_recordings::Recording;
 use lookback_session::Session;
 use lookback_session::SummaryOptions;
 use lookback_session::{CompactionOutcome, Hooks, SummaryRefused};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback_replay::recording::Recording;
+use lookback_recordings::Recording;
 use lookback_session::Batch;
 use lookback_session::{Error, Session};
 use lookback_store::Store;

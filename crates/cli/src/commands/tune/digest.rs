@@ -1,8 +1,8 @@
 //! The digest of a replay's inputs, for caching its report.
 
 use lookback_engine::Settings;
+use lookback_recordings::Recording;
 use lookback_replay::prices::Price;
-use lookback_replay::recording::Recording;
 use xxhash_rust::xxh3::Xxh3;
 
 /// The definition of the figures, which changes when they are measured differently.

@@ -76,7 +76,7 @@ impl RecordedUsage {
     /// Returns all input tokens, cached or not.
     ///
     /// ```
-    /// use lookback_replay::recording::RecordedUsage;
+    /// use lookback_recordings::RecordedUsage;
     ///
     /// let mut usage = RecordedUsage::new(1);
     /// (usage.input, usage.cache_write, usage.cache_read) = (3, 100, 2_000);
@@ -152,13 +152,13 @@ impl Recording {
     ///
     /// ```
     /// use lookback_wire::dialect::Dialect;
-    /// use lookback_replay::recording::Recording;
+    /// use lookback_recordings::Recording;
     ///
     /// let text = r#"{"role":"user","content":[{"text":"Hi"}],"time":"2026-01-01T00:00:00Z"}"#;
     /// let recordings = Recording::read(text, "notes", None)?;
     /// assert_eq!(recordings[0].dialect, Dialect::Bedrock);
     /// assert_eq!(recordings[0].messages[0].time, Some(1_767_225_600_000));
-    /// # Ok::<(), lookback_replay::recording::RecordingError>(())
+    /// # Ok::<(), lookback_recordings::RecordingError>(())
     /// ```
     pub fn read(text: &str, name: &str, dialect: impl Into<Option<Dialect>>) -> Result<Vec<Recording>, RecordingError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);

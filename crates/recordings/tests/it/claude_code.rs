@@ -5,9 +5,10 @@ use std::ops::ControlFlow;
 
 use futures_lite::future::block_on;
 use lookback_engine::Settings;
-use lookback_replay::recording::RecordedUsage;
+use lookback_recordings::RecordedUsage;
+use lookback_recordings::Recording;
+use lookback_replay::prices::Prices;
 use lookback_replay::replay::{ReplayedCall, replay};
-use lookback_replay::{prices::Prices, recording::Recording};
 use lookback_wire::{dialect::Dialect, message::Role};
 
 const SESSION: &str = include_str!("../claude_code/session.jsonl");
@@ -148,7 +149,7 @@ fn a_file_that_ends_inside_a_letter_is_read_up_to_the_line_that_is_cut_off() {
     let mut bytes = SESSION.as_bytes().to_vec();
     bytes.extend("\n{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"caf\u{e9}".as_bytes());
     bytes.pop();
-    let text = lookback_replay::recording::read_text(bytes, lookback_replay::recording::LARGEST).unwrap();
+    let text = lookback_recordings::read_text(bytes, lookback_recordings::LARGEST).unwrap();
     assert_eq!(read(&text)[0].messages.len(), read(SESSION)[0].messages.len());
 }
 

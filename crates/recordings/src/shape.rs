@@ -46,7 +46,7 @@ impl Shape {
     /// another format.
     ///
     /// ```
-    /// use lookback_replay::recording::Shape;
+    /// use lookback_recordings::Shape;
     ///
     /// assert_eq!(Shape::detect(br#"{"contents": [{"parts": [{"text": "Hi"}]}]}"#), Shape::Request);
     /// assert_eq!(Shape::detect(br#"[{"role": "user", "content": "Hi"}]"#), Shape::Messages);

@@ -45,10 +45,10 @@ enum TextFault {
 /// because a small file can unpack to a thousand times its size.
 ///
 /// ```
-/// use lookback_replay::recording::{LARGEST, read_text};
+/// use lookback_recordings::{LARGEST, read_text};
 ///
 /// assert_eq!(read_text(b"\xef\xbb\xbf[]".to_vec(), LARGEST)?, "[]");
-/// # Ok::<(), lookback_replay::recording::TextError>(())
+/// # Ok::<(), lookback_recordings::TextError>(())
 /// ```
 pub fn read_text(bytes: Vec<u8>, largest: u64) -> Result<String, TextError> {
     let mut bytes = if bytes.starts_with(&shape::GZIP) { unpacked(&bytes, largest)? } else { bytes };

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use lookback_replay::recording::Recording;
-use lookback_replay::recording::{LARGEST, RecordedUsage, Shape, read_text};
+use lookback_recordings::Recording;
+use lookback_recordings::{LARGEST, RecordedUsage, Shape, read_text};
 use lookback_wire::dialect::Dialect;
 
 const OPENAI: [&str; 4] = [
