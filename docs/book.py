@@ -21,7 +21,7 @@ SOURCE = PROJECT / "target/book/source"
 BUILT = PROJECT / "target/book/html"
 REPOSITORY = re.search(r'^repository = "(.*)"', (PROJECT / "Cargo.toml").read_text(), re.M)[1]
 
-MOST_WORDS = 43_000
+MOST_WORDS = 44_000
 # Made by programs, which say so in their first lines.
 GENERATED = {"docs/reference/five-windows.md"}
 # How often a phrase may be used in 10,000 words outside of code.

@@ -16,11 +16,12 @@ use axum::http::{HeaderMap, Response, header};
 use futures_lite::future::block_on;
 use lookback_engine::transcript::Millis;
 use lookback_engine::{Settings, policy::Policy};
-use lookback_recordings::{RecordedMessage, Recording};
+use lookback_recordings::Recording;
 use lookback_replay::cache::{Cache, Charge};
 use lookback_replay::replay::{Misses, Uses};
 use lookback_replay::{prices::Prices, replay};
 use lookback_server::gateway::{Config, Gateway, Upstream};
+use lookback_session::RecordedMessage;
 use lookback_sqlite::SqliteStore;
 use lookback_store::{now, set_now};
 use lookback_wire::{

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use futures_lite::future::block_on;
 use lookback_engine::policy::Policy;
-use lookback_recordings::Recording;
-use lookback_recordings::{LARGEST, read_text};
+use lookback_recordings::{FileError, RecordedFile, Recording};
 use lookback_replay::prices::Price;
 use lookback_replay::{
     replay as library,
@@ -21,7 +20,7 @@ use crate::{Failure, Model, price};
 /// The recording to replay.
 #[derive(Debug, Clone, Copy)]
 pub enum Replayed<'a> {
-    /// A file: JSON lines, a list, a request or a Claude Code session, gzipped or not.
+    /// A file: JSON lines, a list, a request or an agent's log, gzipped or not.
     File(&'a Path),
     /// The text of such a file.
     Text(&'a str),
@@ -39,9 +38,12 @@ pub fn replay(what: Replayed<'_>, model: &Model, policy: Option<Policy>, prices:
         Replayed::Text(text) => Recording::read(text, "recording", dialect)?,
         Replayed::File(path) => {
             let unread = |error| Failure::decode("recording", format_args!("cannot read {}: {error}", path.display()));
-            let text = read_text(std::fs::read(path).map_err(unread)?, LARGEST)?;
-            let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("recording");
-            Recording::read(&text, name, dialect)?
+            let file = RecordedFile::open(path, dialect).map_err(|error| match error {
+                FileError::Io(error) => unread(error),
+                FileError::Text(error) => error.into(),
+                FileError::Recording(error) => error.into(),
+            });
+            file?.recordings
         }
     };
     let (policy, price) = (policy.unwrap_or_else(Policy::production), price(prices)?);

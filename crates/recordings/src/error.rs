@@ -1,9 +1,6 @@
 //! The errors of reading recordings.
 
-use lookback_wire::dialect::DecodeError;
-use lookback_wire::dialect::{Clue, Contradiction, SyntaxError};
-
-use super::Shape;
+use lookback_wire::dialect::{Clue, Contradiction, ConversionError, DecodeError, SyntaxError};
 
 /// The errors of reading recordings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,6 +9,7 @@ pub struct RecordingError(#[from] RecordingFault);
 
 impl RecordingError {
     /// Returns whether the dialect was recognized from the messages, and the error may be gone if it is given.
+    #[doc(hidden)]
     pub fn needs_dialect(&self) -> bool {
         matches!(self.0, RecordingFault::Contradiction { .. } | RecordingFault::Message { clue: Some(_), .. })
     }
@@ -19,7 +17,7 @@ impl RecordingError {
 
 /// The reason of a [`RecordingError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum RecordingFault {
+pub(crate) enum RecordingFault {
     /// A line is not JSON.
     #[error("line {line}: not valid JSON: {}", .fault.reason())]
     Syntax {
@@ -34,8 +32,8 @@ pub(super) enum RecordingFault {
     #[error("line {line}: the file contains both transcripts and messages; put them into separate files")]
     Mixed { line: usize },
     /// The format is known, but Lookback does not read it.
-    #[error("{}", .0.advice())]
-    Foreign(Shape),
+    #[error("this looks like {what}, which Lookback does not read: {how}")]
+    Foreign { what: &'static str, how: &'static str },
     /// The messages of a transcript are in different dialects.
     #[error("{}: {contradiction}; no dialect has both: give the dialect", places(.line, .other))]
     Contradiction { line: usize, other: usize, contradiction: Box<Contradiction> },
@@ -48,6 +46,17 @@ pub(super) enum RecordingFault {
         /// The clue by which the dialect was recognized, if it was not given.
         clue: Option<Box<Clue>>,
     },
+    /// The dialect of a log's messages cannot express one of them.
+    #[error("line {line}: {fault}")]
+    Unfit { line: usize, fault: ConversionError },
+    /// A database cannot be read.
+    #[cfg(feature = "sqlite")]
+    #[error("the database cannot be read: {0}")]
+    Database(String),
+    /// No agent that is known has such a database.
+    #[cfg(feature = "sqlite")]
+    #[error("this is a database of no agent that Lookback reads: check that it is the right file")]
+    NoStore,
     /// A message has an invalid time.
     #[error("line {line}: messages[{index}].time must be an RFC 3339 time, or seconds since 1970")]
     Time { line: usize, index: usize },

@@ -4,9 +4,10 @@ use std::io::{ErrorKind, Read};
 
 use flate2::read::MultiGzDecoder;
 
-use super::shape;
+use crate::shape;
 
 /// A limit for [`read_text`] that no real recording reaches: 4 GiB.
+#[doc(hidden)]
 pub const LARGEST: u64 = 4 << 30;
 
 /// The most times its size that a gzip file may unpack to. Conversations unpack to three to twenty times their size,
@@ -18,6 +19,7 @@ const ANY: u64 = 64 << 20;
 /// The errors of turning bytes into text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
+#[doc(hidden)]
 pub struct TextError(#[from] TextFault);
 
 /// The reason of a [`TextError`].
@@ -50,6 +52,7 @@ enum TextFault {
 /// assert_eq!(read_text(b"\xef\xbb\xbf[]".to_vec(), LARGEST)?, "[]");
 /// # Ok::<(), lookback_recordings::TextError>(())
 /// ```
+#[doc(hidden)]
 pub fn read_text(bytes: Vec<u8>, largest: u64) -> Result<String, TextError> {
     let mut bytes = if bytes.starts_with(&shape::GZIP) { unpacked(&bytes, largest)? } else { bytes };
     if shape::UTF16.iter().any(|mark| bytes.starts_with(mark)) {

@@ -1,19 +1,18 @@
 //! The JSON values of a text, each with the number of its first line.
 
+use lookback_content::json;
 use serde_json::value::RawValue;
 
-use super::error::RecordingFault;
-use super::{RecordingError, parse};
+use crate::error::{RecordingError, RecordingFault};
+use crate::left_out::{LeftOut, Reason};
 
 /// Reads the elements of a list, one value per line, or pretty-printed values one after the other.
-pub(super) fn read(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError> {
-    let mut lines = Lines { text, at: 0, line: 1 };
-    if let Ok(whole) = serde_json::from_str::<&RawValue>(text) {
-        let values: Vec<&RawValue> =
-            if whole.get().starts_with('[') { parse(whole).unwrap_or_default() } else { vec![whole] };
-        return Ok(values.into_iter().map(|value| (lines.line_number(value), value)).collect());
+pub(crate) fn read(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError> {
+    if let Some(values) = whole(text) {
+        return Ok(values);
     }
-    if text.trim_start().lines().next().is_some_and(is_open) {
+    if is_pretty(text) {
+        let mut lines = Lines { text, at: 0, line: 1 };
         let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
         return values
             .map(|value| match value {
@@ -32,18 +31,118 @@ pub(super) fn read(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError
         .collect()
 }
 
-/// Reads a file that may still be growing. It ignores an incomplete last line.
-pub(super) fn read_growing(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError> {
-    let torn = |line: &str| serde_json::from_str::<&RawValue>(line).is_err_and(|error| error.is_eof());
-    match text.rsplit_once('\n') {
-        Some((whole, last)) if !last.trim().is_empty() && torn(last) => read(whole),
-        _ => read(text),
+/// Reads the values of a log, and whatever is whole in its damaged lines. A process may have been killed in the middle
+/// of a line, or two may have written at once.
+pub(crate) fn salvage<'a>(text: &'a str, left_out: &mut LeftOut) -> Vec<(usize, &'a RawValue)> {
+    if let Some(values) = whole(text) {
+        return values;
+    }
+    if is_pretty(text)
+        && let Ok(values) = read(text)
+    {
+        return values;
+    }
+    let mut values = Vec::new();
+    let mut lines = (1_usize..).zip(text.split('\n')).peekable();
+    while let Some((number, line)) = lines.next() {
+        let line = line.trim();
+        if line.is_empty() {
+            continue;
+        }
+        if let Ok(value) = serde_json::from_str(line) {
+            values.push((number, value));
+            continue;
+        }
+        // The last line of a log that is being written may be incomplete. It is not damaged.
+        let is_growing = lines.peek().is_none() && is_torn(line);
+        let found = values.len();
+        let is_whole = pieces(line, |value| values.push((number, value)));
+        if !(is_whole || is_growing && values.len() == found) {
+            left_out.add(Reason::Damaged, number);
+        }
+    }
+    values
+}
+
+/// Returns the first values of a text, also of one that is damaged.
+pub(crate) fn first(text: &str, count: usize) -> Vec<(usize, &RawValue)> {
+    if let Some(values) = whole(text) {
+        return values;
+    }
+    if is_pretty(text) {
+        let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+        return values.map_while(Result::ok).take(count).map(|value| (0, value)).collect();
+    }
+    let mut values = Vec::new();
+    for line in text.split('\n').take(count) {
+        pieces(line.trim(), |value| values.push((0, value)));
+    }
+    values
+}
+
+/// Reads a text that is one value: the elements of a list, or any other value itself.
+fn whole(text: &str) -> Option<Vec<(usize, &RawValue)>> {
+    let whole: &RawValue = serde_json::from_str(text).ok()?;
+    let values = json::array(whole).unwrap_or_else(|| vec![whole]);
+    let mut lines = Lines { text, at: 0, line: 1 };
+    Some(values.into_iter().map(|value| (lines.line_number(value), value)).collect())
+}
+
+/// Finds the whole objects in a line. Returns whether there is nothing else in it.
+///
+/// Behind a record that was cut, another one may begin without a line break, as in `{"a":"x{"b":1}`. A place is the
+/// beginning of a record if an object begins there behind which the line ends, NULs follow, or another object.
+fn pieces<'a>(line: &'a str, mut found: impl FnMut(&'a RawValue)) -> bool {
+    // An object that never ends is read to the end of the line, so the work is bounded.
+    let mut budget = line.len().saturating_mul(16).saturating_add(1 << 16);
+    let (mut rest, mut is_whole) = (line, true);
+    loop {
+        rest = rest.trim_start_matches(|c: char| c == '\0' || c.is_whitespace());
+        if rest.is_empty() {
+            return is_whole;
+        }
+        if let Some((value, behind)) = object(rest) {
+            found(value);
+            rest = behind;
+            continue;
+        }
+        is_whole = false;
+        let mut next = None;
+        for (at, _) in rest.match_indices("{\"").skip_while(|(at, _)| *at == 0) {
+            let Some(behind) = rest.get(at..) else { break };
+            let read = object(behind);
+            budget = budget.saturating_sub(read.map_or(behind.len(), |(value, _)| value.get().len()));
+            if read.is_some() || budget == 0 {
+                next = read.map(|_| behind);
+                break;
+            }
+        }
+        let Some(behind) = next else { return false };
+        rest = behind;
     }
 }
 
-/// Returns whether a line begins a value that continues on the next line.
-fn is_open(line: &str) -> bool {
-    line.trim_end().ends_with(['{', '[', ',']) && serde_json::from_str::<&RawValue>(line).is_err()
+/// Reads an object at the beginning of a text, if a record may end behind it. Returns what is behind it, too.
+fn object(text: &str) -> Option<(&RawValue, &str)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    let value = values.next()?.ok().filter(|value| value.get().starts_with('{'))?;
+    let behind = text.get(values.byte_offset()..)?;
+    let is_end = behind.trim_start().is_empty() || behind.trim_start().starts_with(['\0', '{']);
+    is_end.then_some((value, behind))
+}
+
+fn is_torn(line: &str) -> bool {
+    serde_json::from_str::<&RawValue>(line).is_err_and(|error| error.is_eof())
+}
+
+/// Returns whether the first value continues on the next line.
+fn is_pretty(text: &str) -> bool {
+    let is_open = |line: &str| line.trim_end().ends_with(['{', '[', ',']) && parse_line(line).is_none();
+    text.trim_start().lines().next().is_some_and(is_open)
+}
+
+fn parse_line(line: &str) -> Option<&RawValue> {
+    serde_json::from_str(line).ok()
 }
 
 fn syntax(line: usize, error: serde_json::Error) -> RecordingError {

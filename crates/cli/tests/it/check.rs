@@ -269,9 +269,9 @@ fn packed_files_and_marked_ones_are_read() {
 
 #[test]
 fn foreign_formats_are_told_what_to_do_as_by_replay() {
-    let lab = Lab::new().with("body.json", r#"[{"role":"user","parts":[{"type":"text","text":"Hi"}]}]"#);
+    let lab = Lab::new().with("body.json", r#"[{"conversations":[{"from":"human","value":"Hi"}]}]"#);
     let replayed = lab.run(&["replay", "body.json"]);
-    replayed.fails(2, "body.json: this looks like messages of the Vercel AI SDK");
+    replayed.fails(2, "body.json: this looks like conversations of a data set");
     for command in ["check", "window"] {
         assert_eq!(lab.run(&[command, "body.json"]).stderr, replayed.stderr);
     }

@@ -314,7 +314,7 @@ fn used_folder() -> Lab {
     let lab = folder();
     let sessions = lab.path("home/.claude/projects/one");
     fs::create_dir_all(&sessions).unwrap();
-    let session = concat!(env!("CARGO_MANIFEST_DIR"), "/../replay/tests/claude_code/session.jsonl");
+    let session = concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings/tests/claude_code/session.jsonl");
     fs::copy(session, sessions.join("session.jsonl")).unwrap();
     for line in [
         "lookback replay examples/session.jsonl --json",

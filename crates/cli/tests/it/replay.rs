@@ -545,7 +545,7 @@ fn a_picture_has_every_policy_and_replaces_a_file_only_when_it_is_whole() {
 /// Returns a lab with a folder of two Claude Code sessions, the second one with a side chain.
 fn claude_code() -> Lab {
     let lab = Lab::new();
-    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../replay/tests/claude_code");
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings/tests/claude_code");
     fs::create_dir_all(lab.path("projects/one")).unwrap();
     fs::create_dir_all(lab.path("projects/two")).unwrap();
     fs::copy(format!("{fixtures}/session.jsonl"), lab.path("projects/one/session.jsonl")).unwrap();

@@ -5,8 +5,7 @@ use std::ops::ControlFlow;
 
 use futures_lite::future::block_on;
 use lookback_engine::Settings;
-use lookback_recordings::RecordedUsage;
-use lookback_recordings::Recording;
+use lookback_recordings::{Reason, RecordedFile, RecordedUsage, Recording};
 use lookback_replay::prices::Prices;
 use lookback_replay::replay::{ReplayedCall, replay};
 use lookback_wire::{dialect::Dialect, message::Role};
@@ -74,6 +73,7 @@ fn of_the_lines_of_one_message_the_last_has_its_usage() {
     let usage = |message, [input, cache_write, cache_read, output]: [u64; 4]| {
         let mut usage = RecordedUsage::new(message);
         (usage.input, usage.cache_write, usage.cache_read, usage.output) = (input, cache_write, cache_read, output);
+        usage.model = Some("claude-sonnet-4-5-20250929".to_owned());
         usage
     };
     let recording = &read(SESSION)[0];
@@ -154,10 +154,78 @@ fn a_file_that_ends_inside_a_letter_is_read_up_to_the_line_that_is_cut_off() {
 }
 
 #[test]
-fn a_line_that_is_broken_in_the_middle_is_an_error() {
-    let broken = SESSION.replacen(r#""type":"user","#, r#""type":"user","#.trim_end_matches(','), 1);
-    let fault = Recording::read(&broken, "file", None).unwrap_err();
-    assert!(fault.to_string().starts_with("line 4: not valid JSON: "), "{fault}");
+fn a_damaged_line_costs_only_that_line() {
+    // Another line is a copy of this one.
+    let broken = SESSION.replacen(r#""type":"user","#, r#""type":"user""#, 1);
+    let file = RecordedFile::read(&broken, "file", None).unwrap();
+    assert_eq!(texts(&file.recordings[0]), texts(&read(SESSION)[0]));
+    assert_eq!(file.left_out.to_string(), "line 4 is damaged");
+}
+
+fn line(id: &str, parent: &str, time: &str, said: &str) -> String {
+    format!(
+        r#"{{"type":"{}","uuid":"{id}","parentUuid":{parent},"sessionId":"s","timestamp":"2026-03-01T09:00:{time}Z","message":{{"content":"{said}"}}}}"#,
+        if said.ends_with('?') { "user" } else { "assistant" }
+    )
+}
+
+/// Two processes wrote at once, one was killed in the middle of a line, and the disk was full.
+#[test]
+fn whole_records_in_a_damaged_line_are_read() {
+    let [first, second, third, fourth] = [
+        line("a", "null", "01", "One?"),
+        line("b", "\"a\"", "02", "{\\\"Two\\\": {}}"),
+        line("c", "\"b\"", "03", "Three?"),
+        line("d", "\"c\"", "04", "Four"),
+    ];
+    let all = ["One?", "{\"Two\": {}}", "Three?", "Four"];
+    for text in [
+        format!("{first}{second}\n{third}\n{fourth}\n"),
+        format!("{first}\n\0\0\0{second}\n{third}\0\0\n{fourth}"),
+        format!("{first}\n{}{second}\n{third}\n{fourth}", &fourth[..90]),
+        format!("{first}\n{second}\n{third}\n{}\n{fourth}", &fourth[..110]),
+        format!("{first}\n{second}\n{third}\n{}{{\"type\":\"mode\",\"x\":{{\"y\":1}}}}{fourth}", &first[..60]),
+        format!("{}\n{first}\n{second}\n{third}\n{fourth}\n{}", &first[20..], &fourth[..20]),
+    ] {
+        let file = RecordedFile::read(&text, "file", None).unwrap();
+        assert_eq!(texts(&file.recordings[0]), all, "{text}");
+    }
+}
+
+/// Compacted files often name a line of another file, or one that is lost.
+#[test]
+fn a_line_whose_parent_is_lost_does_not_split_the_conversation() {
+    let text = [
+        line("a", "null", "01", "One?"),
+        line("b", "\"a\"", "02", "Two"),
+        line("c", "\"lost\"", "03", "Three?"),
+        line("d", "\"c\"", "04", "Four"),
+    ];
+    let file = RecordedFile::read(&text.join("\n"), "file", None).unwrap();
+    assert_eq!(file.recordings.len(), 1);
+    assert_eq!(texts(&file.recordings[0]), ["One?", "Two", "Three?", "Four"]);
+    assert_eq!(file.left_out.to_string(), "line 3 is behind a line that is not in the file");
+}
+
+#[test]
+fn a_dead_end_that_is_written_last_does_not_win() {
+    let text = [
+        line("a", "null", "01", "One?"),
+        line("b", "\"a\"", "05", "Two"),
+        line("c", "\"b\"", "06", "Three?"),
+        line("x", "\"a\"", "03", "Dead end"),
+    ];
+    let file = RecordedFile::read(&text.join("\n"), "file", None).unwrap();
+    assert_eq!(texts(&file.recordings[0]), ["One?", "Two", "Three?"]);
+    assert_eq!(file.left_out.to_string(), "line 4 is on an older branch at the end");
+    assert_eq!(file.left_out.of(Reason::OtherBranch), 1);
+}
+
+#[test]
+fn a_long_damaged_line_takes_time_by_its_length() {
+    let nested = r#"{"a":"#.repeat(200_000);
+    let text = format!("{}\n{nested}\n{}", line("a", "null", "01", "One?"), line("b", "\"a\"", "02", "Two"));
+    assert_eq!(texts(&read(&text)[0]), ["One?", "Two"]);
 }
 
 #[test]

@@ -56,7 +56,8 @@ use lookback_wire::{
 pub(crate) use self::build::Builder;
 use crate::receipt::{CallReceipt, ReceiptTotal};
 use crate::replay::Cause;
-use lookback_recordings::{RecordedMessage, Recording};
+use lookback_recordings::Recording;
+use lookback_session::RecordedMessage;
 
 /// The calls of a session, and the messages that each of them sent.
 #[derive(Debug, Clone, Default)]

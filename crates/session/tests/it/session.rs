@@ -12,9 +12,9 @@ use lookback_engine::{
     Engine, Settings,
     policy::{Limits, Policy, SystemRule},
 };
-use lookback_recordings::RecordedMessage;
 use lookback_session::Batch;
 use lookback_session::HistoryQuery;
+use lookback_session::RecordedMessage;
 use lookback_session::Session;
 use lookback_session::adapter;
 use lookback_sqlite::SqliteStore;

@@ -1,0 +1,126 @@
+//! A recorded conversation.
+
+use std::collections::HashSet;
+
+use lookback_engine::transcript::Millis;
+use lookback_session::RecordedMessage;
+use lookback_wire::dialect::{Dialect, Preamble};
+use serde::{Deserialize, Serialize};
+
+/// A recorded conversation.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Recording {
+    /// The name.
+    pub id: String,
+    /// The dialect of its messages.
+    pub dialect: Dialect,
+    /// The messages, in order.
+    pub messages: Vec<RecordedMessage>,
+    /// The system prompt and the tools, if they are outside the messages.
+    pub preamble: Preamble,
+    /// The provider's usage reports for the calls, in order. Empty if they were not recorded.
+    pub usage: Vec<RecordedUsage>,
+    /// The usage of calls whose answers are not among the messages: summaries, titles, answers that were tried again. The
+    /// index of each is the number of messages before the call.
+    #[doc(hidden)]
+    pub aside: Vec<RecordedUsage>,
+    /// The indices of summaries with which the recorded client began a new window.
+    pub compactions: Vec<usize>,
+    /// The model, if known. If there were several, the one that made the most calls.
+    pub model: Option<String>,
+    /// The folder in which the agent worked, if known.
+    pub project: Option<String>,
+}
+
+/// The tokens that a provider reported for one call.
+///
+/// It is read from an object with these members, or from a list of the five numbers in this order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RecordedUsage {
+    /// The index of the assistant message that answers the call.
+    pub message: usize,
+    /// Input tokens that were neither read from the cache nor written to it.
+    pub input: u64,
+    /// Input tokens that were written to the cache.
+    pub cache_write: u64,
+    /// Input tokens that were read from the cache.
+    pub cache_read: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// The model, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The time, in milliseconds since 1970, if it is known and the answer is not among the messages.
+    #[doc(hidden)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Millis>,
+}
+
+impl RecordedUsage {
+    /// Creates a usage of zero tokens for the call that the assistant message with this index answers.
+    #[doc(hidden)]
+    pub fn new(message: usize) -> Self {
+        RecordedUsage { message, input: 0, cache_write: 0, cache_read: 0, output: 0, model: None, time: None }
+    }
+
+    /// Returns all input tokens, cached or not.
+    ///
+    /// ```
+    /// use lookback_recordings::RecordedUsage;
+    ///
+    /// let mut usage = RecordedUsage::new(1);
+    /// (usage.input, usage.cache_write, usage.cache_read) = (3, 100, 2_000);
+    /// assert_eq!(usage.sent(), 2_103);
+    /// ```
+    pub fn sent(&self) -> u64 {
+        self.input.saturating_add(self.cache_write).saturating_add(self.cache_read)
+    }
+
+    /// Returns whether the numbers are plausible. More than 2^40 tokens mean that the file is damaged, and sums of such
+    /// numbers would overflow.
+    pub(crate) fn is_possible(&self) -> bool {
+        [self.input, self.cache_write, self.cache_read, self.output].into_iter().all(|tokens| tokens < 1 << 40)
+    }
+}
+
+impl Recording {
+    /// Creates a recording of these messages, without preamble, usage, compactions, model and project.
+    pub fn new(id: impl Into<String>, dialect: Dialect, messages: Vec<RecordedMessage>) -> Self {
+        Recording {
+            id: id.into(),
+            dialect,
+            messages,
+            preamble: Preamble::default(),
+            usage: Vec::new(),
+            aside: Vec::new(),
+            compactions: Vec::new(),
+            model: None,
+            project: None,
+        }
+    }
+
+    /// Returns the messages that answer a call for which the provider's cache was cold, according to the reported usage:
+    /// the call read less than a third of the tokens that the previous call left in the cache, although the client had
+    /// not compacted in between. Returns none for recordings with times, which show pauses directly.
+    #[doc(hidden)]
+    pub fn cold_calls(&self) -> HashSet<usize> {
+        if self.messages.iter().any(|recorded| recorded.time.is_some()) {
+            return HashSet::new();
+        }
+        let calls = self.usage.iter().zip(self.usage.iter().skip(1));
+        let compacted = |from: usize, to: usize| self.compactions.iter().any(|at| (from..=to).contains(at));
+        let is_cold = |(before, call): &(&RecordedUsage, &RecordedUsage)| {
+            let cached = before.cache_read + before.cache_write;
+            call.cache_read < cached / 3 && !compacted(before.message, call.message)
+        };
+        calls.filter(is_cold).map(|(_, call)| call.message).collect()
+    }
+
+    /// Returns the time of the newest message, if any has one.
+    #[doc(hidden)]
+    pub fn newest(&self) -> Option<Millis> {
+        self.messages.iter().rev().find_map(|recorded| recorded.time)
+    }
+}
