@@ -1,6 +1,7 @@
 //! The command line: the commands, their options and their help.
 
 mod facts;
+mod logs;
 #[cfg(feature = "server")]
 mod servers;
 mod sessions;
@@ -17,6 +18,7 @@ use lookback_wire::dialect::Dialect;
 use crate::location::{self, NoLocation};
 
 pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly, WithinArgs};
+pub(crate) use logs::LogsArgs;
 #[cfg(feature = "server")]
 pub(crate) use servers::{InspectArgs, LogForm, McpArgs, ServeArgs};
 pub(crate) use sessions::SessionsCommand;
@@ -263,8 +265,11 @@ pub(crate) struct RulesArgs {
 ///
 /// Reads recordings, and all recordings in folders. A recording contains JSON lines, one transcript
 /// ({"id","messages","tools"}) or one message per line, with an optional `time`; a JSON list of either; a request
-/// body; or a session of Claude Code (~/.claude/projects). It may be gzipped. A model call is assumed before each
-/// assistant message, except one that comes first.
+/// body; or an agent's own log. It may be gzipped. A model call is assumed before each assistant message, except one
+/// that comes first.
+///
+/// Without a file, lists the conversations that agents keep on this machine, the newest first. --since, --agent and
+/// --project choose from them. The logs are only read.
 ///
 /// Several policies are compared with each other. If the recordings contain the usage that the provider reported, the
 /// replay is compared with it.
@@ -279,11 +284,14 @@ Examples:
   lookback replay examples/session.jsonl --policy tokens:max_tokens=32000
   lookback replay examples/session.jsonl --policy none --policy default --json
   lookback replay examples/session.jsonl --svg front.svg
-  lookback replay ~/.claude/projects --preamble-from-usage")]
+  lookback replay --list   # the logs of agents on this machine
+  lookback replay --agent claude --preamble-from-usage")]
 pub(crate) struct ReplayArgs {
-    /// Recordings, or folders of recordings; `-` reads standard input
-    #[arg(required = true)]
-    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) logs: LogsArgs,
+    /// List the conversations instead of replaying them
+    #[arg(long)]
+    pub(crate) list: bool,
     #[arg(
         long,
         value_name = "POLICY",

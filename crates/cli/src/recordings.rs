@@ -1,46 +1,99 @@
-//! The recordings of a command line: files, and the files in folders.
+//! The recordings of a command line: files, the files in folders, and the logs of agents on this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
-use lookback_recordings::Recording;
+use lookback_engine::transcript::Millis;
+use lookback_recordings::{FileError, Home, RecordedFile, Recording, logs};
 use lookback_wire::dialect::Dialect;
 
+use crate::args::LogsArgs;
 use crate::failure::Failure;
 use crate::{input, output};
 
 /// The recordings of a command line.
 ///
-/// Named files are read at once, so that an invalid one ends the command before it begins. Files in folders may be
-/// gigabytes, so they are checked first and read again when they are replayed.
+/// Named files are read at once, so that an invalid one ends the command before it begins. Files in folders and logs may
+/// be gigabytes, so they are checked first and read again when they are replayed.
 pub(crate) struct Recordings {
     sources: Vec<Source>,
     /// The dialect, or `None` to detect it.
     dialect: Option<Dialect>,
+    choice: Choice,
     /// Whether the usage of a recording shows when the cache was cold, and not the times of its messages.
     cache_from_usage: bool,
 }
 
 enum Source {
     Named(Vec<Recording>),
-    InFolder { path: PathBuf, recordings: usize, messages: u64 },
+    Found { path: PathBuf, recordings: usize, messages: u64 },
+}
+
+/// The conversations to read from a file.
+#[derive(Default)]
+struct Choice {
+    since: Option<Millis>,
+    project: Option<PathBuf>,
+}
+
+impl Choice {
+    fn of(args: &LogsArgs) -> Choice {
+        let absolute = |folder: &PathBuf| fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
+        Choice { since: args.since, project: args.project.as_ref().map(absolute) }
+    }
+
+    fn has(&self, recording: &Recording) -> bool {
+        // The file of a conversation without times was written in this time.
+        let is_new = self.since.is_none_or(|since| recording.newest().is_none_or(|newest| newest >= since));
+        let is_here =
+            |folder: &PathBuf| recording.project.as_ref().is_some_and(|own| Path::new(own).starts_with(folder));
+        is_new && self.project.as_ref().is_none_or(is_here)
+    }
 }
 
 impl Recordings {
-    pub(crate) fn find(files: &[PathBuf], dialect: Option<Dialect>) -> Result<Recordings, Failure> {
+    /// Finds the recordings that the arguments choose.
+    pub(crate) fn find(args: &LogsArgs, dialect: Option<Dialect>) -> Result<Recordings, Failure> {
+        let choice = Choice::of(args);
+        let found = if args.files.is_empty() {
+            Recordings {
+                sources: found(on_machine(args)?, dialect, &choice)?,
+                dialect,
+                choice,
+                cache_from_usage: false,
+            }
+        } else {
+            Recordings::of_files(&args.files, dialect, choice)?
+        };
+        if found.count() == 0 {
+            return Err(Failure::NoneChosen);
+        }
+        Ok(found)
+    }
+
+    /// Finds the recordings in files and folders.
+    pub(crate) fn named(files: &[PathBuf], dialect: Option<Dialect>) -> Result<Recordings, Failure> {
+        Recordings::of_files(files, dialect, Choice::default())
+    }
+
+    fn of_files(files: &[PathBuf], dialect: Option<Dialect>, choice: Choice) -> Result<Recordings, Failure> {
         let mut sources = Vec::new();
         for path in files {
             if path.is_dir() {
-                sources.extend(in_folder(path, dialect)?);
-            } else {
-                let read = read(path, dialect)?;
-                if read.is_empty() {
-                    return Err(Failure::Empty(input::place(path)));
-                }
-                sources.push(Source::Named(read));
+                sources.extend(in_folder(path, dialect, &choice)?);
+                continue;
             }
+            let file = read(path, dialect)?;
+            if file.recordings.is_empty() {
+                return Err(Failure::Empty(input::place(path)));
+            }
+            warn_of([(path.as_path(), file.left_out.to_string())].into_iter());
+            sources.push(Source::Named(file.recordings.into_iter().filter(|it| choice.has(it)).collect()));
         }
-        Ok(Recordings { sources, dialect, cache_from_usage: false })
+        Ok(Recordings { sources, dialect, choice, cache_from_usage: false })
     }
 
     /// Sets whether the usage of a recording shows when the cache was cold, and not the times of its messages.
@@ -51,17 +104,17 @@ impl Recordings {
     pub(crate) fn count(&self) -> usize {
         let count = |source: &Source| match source {
             Source::Named(recordings) => recordings.len(),
-            Source::InFolder { recordings, .. } => *recordings,
+            Source::Found { recordings, .. } => *recordings,
         };
         self.sources.iter().map(count).sum()
     }
 
     pub(crate) fn messages(&self) -> u64 {
-        let messages = |source: &Source| match source {
-            Source::Named(recordings) => messages(recordings),
-            Source::InFolder { messages, .. } => *messages,
+        let count = |source: &Source| match source {
+            Source::Named(recordings) => messages(recordings.iter()),
+            Source::Found { messages, .. } => *messages,
         };
-        self.sources.iter().map(messages).sum()
+        self.sources.iter().map(count).sum()
     }
 
     /// Returns all recordings in order.
@@ -80,8 +133,8 @@ impl Recordings {
     fn read_as_recorded(&self) -> impl Iterator<Item = Result<Recording, Failure>> {
         self.sources.iter().flat_map(move |source| match source {
             Source::Named(recordings) => recordings.iter().cloned().map(Ok).collect::<Vec<_>>(),
-            Source::InFolder { path, .. } => match read(path, self.dialect) {
-                Ok(recordings) => recordings.into_iter().map(Ok).collect(),
+            Source::Found { path, .. } => match read(path, self.dialect) {
+                Ok(file) => file.recordings.into_iter().filter(|it| self.choice.has(it)).map(Ok).collect(),
                 // A session that is in use may have changed or gone since the first reading.
                 Err(failure) => {
                     output::warning(&format!("skipped: {failure}"));
@@ -92,46 +145,170 @@ impl Recordings {
     }
 }
 
-fn messages(recordings: &[Recording]) -> u64 {
-    recordings.iter().map(|recording| recording.messages.len() as u64).sum()
+/// A conversation in an agent's log, as lists show it.
+pub(crate) struct Listed {
+    pub(crate) agent: &'static str,
+    pub(crate) path: PathBuf,
+    pub(crate) recording: Recording,
+    /// The time of its newest message, or else of its file.
+    pub(crate) newest: Millis,
 }
 
-fn read(path: &Path, dialect: Option<Dialect>) -> Result<Vec<Recording>, Failure> {
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("replay");
-    // The stem of `session.jsonl.gz` is `session`.
-    let stem = stem.strip_suffix(".jsonl").or(stem.strip_suffix(".json")).unwrap_or(stem);
-    let read = Recording::read(&input::text(path)?, stem, dialect);
-    read.map_err(|fault| Failure::Recording { place: input::place(path), fault })
+/// Reads the conversations that the arguments choose, and makes an entry of each. The newest come first.
+pub(crate) fn each<T: Send>(
+    args: &LogsArgs,
+    dialect: Option<Dialect>,
+    entry: impl Fn(&Listed) -> T + Sync,
+) -> Result<Vec<(Millis, T)>, Failure> {
+    let choice = Choice::of(args);
+    let files = if args.files.is_empty() { on_machine(args)? } else { named_files(&args.files)? };
+    let (paths, times): (Vec<_>, Vec<_>) = files.into_iter().unzip();
+    let all = in_parallel(&paths, |index, path| {
+        let file = read(path, dialect)?;
+        let written = times.get(index).copied().unwrap_or_default();
+        let chosen = file.recordings.into_iter().filter(|recording| choice.has(recording));
+        let entries = chosen.map(|recording| {
+            let newest = recording.newest().unwrap_or(written);
+            let listed = Listed { agent: file.agent.unwrap_or("–"), path: path.clone(), recording, newest };
+            (newest, entry(&listed))
+        });
+        Ok((entries.collect::<Vec<_>>(), file.left_out.to_string()))
+    });
+    let (mut entries, mut faults, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
+    for (path, read) in paths.iter().zip(all) {
+        match read {
+            Ok((found, fault)) => {
+                entries.extend(found);
+                faults.push((path.as_path(), fault));
+            }
+            Err(failure) => skipped.push(failure),
+        }
+    }
+    warn_of(faults.into_iter());
+    warn_of_skipped(&skipped);
+    entries.sort_by_key(|(newest, _)| std::cmp::Reverse(*newest));
+    Ok(entries)
+}
+
+fn messages<'a>(recordings: impl Iterator<Item = &'a Recording>) -> u64 {
+    recordings.map(|recording| recording.messages.len() as u64).sum()
+}
+
+fn read(path: &Path, dialect: Option<Dialect>) -> Result<RecordedFile, Failure> {
+    let place = || input::place(path);
+    if !path.is_file() {
+        let read = RecordedFile::read(&input::text(path)?, "replay", dialect);
+        return read.map_err(|fault| Failure::Recording { place: place(), fault });
+    }
+    RecordedFile::open(path, dialect).map_err(|error| match error {
+        FileError::Io(error) => Failure::Unreadable { place: place(), error },
+        FileError::Text(fault) => Failure::Text { place: place(), fault },
+        FileError::Recording(fault) => Failure::Recording { place: place(), fault },
+    })
+}
+
+/// Returns the logs on this machine that may have chosen conversations, each with the time at which it was written.
+fn on_machine(args: &LogsArgs) -> Result<Vec<(PathBuf, Millis)>, Failure> {
+    let home = Home::of_user().ok_or(Failure::NoHome)?;
+    let is_chosen = |agent: &'static str| args.agent.is_empty() || args.agent.contains(&agent);
+    let found = logs(&home).into_iter();
+    let found = found.filter(|log| is_chosen(log.agent) && args.since.is_none_or(|since| log.written >= since));
+    Ok(found.map(|log| (log.path, log.written)).collect())
+}
+
+/// Returns the files of a command line, and those in its folders.
+fn named_files(files: &[PathBuf]) -> Result<Vec<(PathBuf, Millis)>, Failure> {
+    let mut all = Vec::new();
+    for path in files {
+        if path.is_dir() { find(path, &mut all)? } else { all.push(path.clone()) }
+    }
+    Ok(all.into_iter().map(|path| (path, 0)).collect())
 }
 
 /// Returns the recordings in a folder and its subfolders, sorted by path. Skips files that are not recordings, with a
 /// warning.
-fn in_folder(folder: &Path, dialect: Option<Dialect>) -> Result<Vec<Source>, Failure> {
+fn in_folder(folder: &Path, dialect: Option<Dialect>, choice: &Choice) -> Result<Vec<Source>, Failure> {
     let mut files = Vec::new();
     find(folder, &mut files)?;
     files.sort();
-    let bar = output::progress(files.len() as u64, "reading");
-    let (mut sources, mut passed) = (Vec::new(), Vec::new());
-    for path in files {
-        match read(&path, dialect) {
-            Ok(read) if read.is_empty() => {}
-            Ok(read) => {
-                sources.push(Source::InFolder { path, recordings: read.len(), messages: messages(&read) });
+    let sources = found(files.into_iter().map(|path| (path, 0)).collect(), dialect, choice)?;
+    if sources.is_empty() { Err(Failure::Empty(folder.display().to_string())) } else { Ok(sources) }
+}
+
+/// Reads files once, and returns those that have recordings.
+fn found(files: Vec<(PathBuf, Millis)>, dialect: Option<Dialect>, choice: &Choice) -> Result<Vec<Source>, Failure> {
+    let paths: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
+    let all = in_parallel(&paths, |_, path| {
+        let file = read(path, dialect)?;
+        let chosen: Vec<&Recording> = file.recordings.iter().filter(|recording| choice.has(recording)).collect();
+        Ok((chosen.len(), messages(chosen.into_iter()), file.left_out.to_string()))
+    });
+    let (mut sources, mut faults, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
+    for (path, read) in paths.iter().zip(all) {
+        match read {
+            Ok((0, ..)) => {}
+            Ok((recordings, messages, fault)) => {
+                sources.push(Source::Found { path: path.clone(), recordings, messages });
+                faults.push((path.as_path(), fault));
             }
-            Err(failure) => passed.push(failure),
+            Err(failure) => skipped.push(failure),
         }
-        bar.inc(1);
     }
-    bar.finish_and_clear();
     if sources.is_empty() {
         // If every file was skipped, the first error explains it best.
-        return Err(passed.into_iter().next().unwrap_or_else(|| Failure::Empty(folder.display().to_string())));
+        return skipped.into_iter().next().map_or(Ok(sources), Err);
     }
-    if let Some(first) = passed.first() {
-        let more = if passed.len() > 1 { format!(", and {} others", passed.len() - 1) } else { String::new() };
+    warn_of(faults.into_iter());
+    warn_of_skipped(&skipped);
+    Ok(sources)
+}
+
+/// Warns of the first files with lines that could not be read.
+fn warn_of<'a>(faults: impl Iterator<Item = (&'a Path, String)>) {
+    const FIRST: usize = 3;
+    let faults: Vec<_> = faults.filter(|(_, fault)| !fault.is_empty()).collect();
+    for (path, fault) in faults.iter().take(FIRST) {
+        output::warning(&format!("{}: {fault}", input::place(path)));
+    }
+    if faults.len() > FIRST {
+        output::warning(&format!("{} more files have such lines", faults.len() - FIRST));
+    }
+}
+
+fn warn_of_skipped(skipped: &[Failure]) {
+    if let Some(first) = skipped.first() {
+        let more = if skipped.len() > 1 { format!(", and {} others", skipped.len() - 1) } else { String::new() };
         output::warning(&format!("skipped: {first}{more}"));
     }
-    Ok(sources)
+}
+
+/// Does the same work with each file, on all processors, and returns the results in order.
+fn in_parallel<R: Send>(
+    paths: &[PathBuf],
+    work: impl Fn(usize, &PathBuf) -> Result<R, Failure> + Sync,
+) -> Vec<Result<R, Failure>> {
+    let bar = output::progress(paths.len() as u64, "reading");
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let worker = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = paths.get(index) else { break };
+            let result = work(index, path);
+            done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((index, result));
+            bar.inc(1);
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(paths.len().max(1));
+    thread::scope(|scope| {
+        for _ in 1..workers {
+            scope.spawn(worker);
+        }
+        worker();
+    });
+    bar.finish_and_clear();
+    let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {

@@ -254,7 +254,7 @@ Example:
 }
 
 /// Parses a span of time and returns the moment that long ago.
-fn ago(text: &str) -> Result<Millis, jiff::Error> {
+pub(super) fn ago(text: &str) -> Result<Millis, jiff::Error> {
     let span: jiff::Span = text.parse()?;
     let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
     Ok(now.checked_sub(span.abs())?.timestamp().as_millisecond())

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::{DialectArg, ModelArg, POLICY_LONG, PricesArg, UsageArgs, place};
+use super::{DialectArg, LogsArgs, ModelArg, POLICY_LONG, PricesArg, UsageArgs, place};
 
 /// Find the policy for your sessions
 ///
@@ -22,12 +22,11 @@ use super::{DialectArg, ModelArg, POLICY_LONG, PricesArg, UsageArgs, place};
 #[command(after_help = "\
 Examples:
   lookback tune examples/session.jsonl
-  lookback tune ~/.claude/projects --missed 2 --output policy.toml
+  lookback tune --agent claude --missed 2 --output policy.toml
   lookback tune examples/session.jsonl --policy none --json")]
 pub(crate) struct TuneArgs {
-    /// Recordings, or folders of recordings; `-` reads standard input
-    #[arg(required = true)]
-    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) logs: LogsArgs,
     #[arg(
         long,
         value_name = "POLICY",

@@ -1,5 +1,6 @@
 //! `lookback replay`: replays recorded sessions and reports what they would have sent and cost.
 
+mod list;
 mod picture;
 mod tables;
 
@@ -65,9 +66,12 @@ struct Replayed {
 }
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    if args.list || (args.logs.files.is_empty() && !args.logs.has_choice()) {
+        return list::run(&args.logs, args.json);
+    }
     let price = input::price(&args.prices.name)?;
     let mut candidates = candidates(args)?;
-    let recordings = Recordings::find(&args.files, args.dialect.name.0)?.cache_from_usage(args.usage.cache_from_usage);
+    let recordings = Recordings::find(&args.logs, args.dialect.name.0)?.cache_from_usage(args.usage.cache_from_usage);
     if args.html.is_some() && recordings.count() != 1 {
         return Err(Failure::SeveralPages { count: recordings.count() });
     }

@@ -87,7 +87,7 @@ struct Row {
 pub(crate) fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     let price = input::price(&args.prices.name)?;
     let candidates = candidates(&args.policy)?;
-    let recordings = Recordings::find(&args.files, args.dialect.name.0)?.cache_from_usage(args.usage.cache_from_usage);
+    let recordings = Recordings::find(&args.logs, args.dialect.name.0)?.cache_from_usage(args.usage.cache_from_usage);
     let file = args.output.as_deref().map(AtomicFile::begin).transpose()?;
     let mut state = State::open(&args.state)?;
     let steps = recordings.messages() * candidates.len() as u64;

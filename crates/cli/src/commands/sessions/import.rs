@@ -20,7 +20,7 @@ pub(super) fn run(
     store: &Arc<dyn Store>,
     place: &str,
 ) -> Result<(), Failure> {
-    let recordings = Recordings::find(files, dialect)?;
+    let recordings = Recordings::named(files, dialect)?;
     let bar = output::progress(recordings.messages(), "messages");
     let (mut sessions, mut messages) = (0, 0);
     for recording in recordings.read() {
