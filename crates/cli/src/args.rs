@@ -6,6 +6,7 @@ mod logs;
 mod servers;
 mod sessions;
 mod tune;
+mod uncompact;
 
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,7 @@ pub(crate) use logs::LogsArgs;
 pub(crate) use servers::{InspectArgs, LogForm, McpArgs, ServeArgs};
 pub(crate) use sessions::SessionsCommand;
 pub(crate) use tune::TuneArgs;
+pub(crate) use uncompact::UncompactArgs;
 
 /// Decides what a language model sees of a long conversation.
 #[derive(Debug, Parser)]
@@ -35,6 +37,7 @@ pub(crate) use tune::TuneArgs;
 Examples:
   lookback replay examples/session.jsonl   # what a session would cost
   lookback tune examples/session.jsonl     # the policy for your sessions
+  lookback uncompact                       # what a compaction dropped
   lookback window examples/request.json    # a request with its window
   lookback check examples/request.json     # would a provider accept it?
   lookback rules AM2                       # a rule of a provider, explained
@@ -62,6 +65,7 @@ pub(crate) enum Command {
     Rules(RulesArgs),
     Replay(ReplayArgs),
     Tune(TuneArgs),
+    Uncompact(UncompactArgs),
     /// Manage the sessions in a store: list, show, window, diff, calls, export, search, delete
     #[command(
         subcommand,

@@ -194,7 +194,8 @@ fn messages<'a>(recordings: impl Iterator<Item = &'a Recording>) -> u64 {
     recordings.map(|recording| recording.messages.len() as u64).sum()
 }
 
-fn read(path: &Path, dialect: Option<Dialect>) -> Result<RecordedFile, Failure> {
+/// Reads a file.
+pub(crate) fn read(path: &Path, dialect: Option<Dialect>) -> Result<RecordedFile, Failure> {
     let place = || input::place(path);
     if !path.is_file() {
         let read = RecordedFile::read(&input::text(path)?, "replay", dialect);

@@ -32,6 +32,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) usage: Vec<RecordedUsage>,
     pub(crate) aside: Vec<RecordedUsage>,
     pub(crate) compactions: Vec<usize>,
+    /// The elements before a summary that the client still sent behind it, by the summary's index.
+    pub(crate) kept: BTreeMap<usize, Vec<usize>>,
     /// The number of calls of each model.
     pub(crate) models: BTreeMap<String, u64>,
     pub(crate) project: Option<String>,
@@ -86,6 +88,13 @@ impl Draft<'_> {
         }
     }
 
+    /// Says which elements the client still sent behind the newest summary.
+    pub(crate) fn kept(&mut self, elements: impl IntoIterator<Item = usize>) {
+        if let Some(summary) = self.compactions.last() {
+            self.kept.entry(*summary).or_default().extend(elements.into_iter().filter(|element| element < summary));
+        }
+    }
+
     /// Adds the usage of a call. If `is_answered`, the newest element is its answer. Otherwise, its answer is not among the
     /// messages.
     pub(crate) fn used(&mut self, is_answered: bool, time: Option<Millis>, usage: RecordedUsage) {
@@ -112,6 +121,7 @@ impl Draft<'_> {
         self.aside
             .extend(self.usage.split_off(kept).into_iter().map(|usage| RecordedUsage { message: index, ..usage }));
         self.compactions.retain(|at| *at < index);
+        self.kept.retain(|at, _| *at < index);
     }
 
     fn parts(&mut self, line: usize, time: Option<Millis>, content: Content) {
@@ -196,9 +206,16 @@ impl Draft<'_> {
         });
         let aside = aside.collect();
         let compactions = self.compactions.into_iter().filter_map(message_of).collect();
+        let kept = self.kept.into_iter().filter_map(|(summary, elements)| {
+            let mut kept: Vec<usize> = elements.into_iter().filter_map(message_of).collect();
+            kept.sort_unstable();
+            kept.dedup();
+            Some((message_of(summary)?, kept))
+        });
+        let kept = kept.collect();
         let model = self.models.into_iter().max_by_key(|(_, calls)| *calls).map(|(model, _)| model);
         let (id, project) = (self.id, self.project);
-        Recording { id, dialect, messages, preamble, usage, aside, compactions, model, project }
+        Recording { id, dialect, messages, preamble, usage, aside, compactions, kept, model, project }
     }
 
     /// Removes the elements that are no messages of the dialect, and returns the lines of the removed.
@@ -210,6 +227,9 @@ impl Draft<'_> {
         self.usage.iter_mut().chain(&mut self.aside).for_each(|usage| usage.message = before(usage.message));
         self.compactions.retain(|at| kept.get(*at) == Some(&true));
         self.compactions.iter_mut().for_each(|at| *at = before(*at));
+        let moved = std::mem::take(&mut self.kept).into_iter();
+        let moved = moved.filter(|(summary, _)| kept.get(*summary) == Some(&true));
+        self.kept = moved.map(|(at, elements)| (before(at), elements.into_iter().map(before).collect())).collect();
         let (mut is_kept, mut removed) = (kept.iter(), Vec::new());
         self.elements.retain(|element| {
             let is_kept = is_kept.next() == Some(&true);

@@ -1,6 +1,6 @@
 //! A recorded conversation.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use lookback_engine::transcript::Millis;
 use lookback_session::RecordedMessage;
@@ -27,6 +27,10 @@ pub struct Recording {
     pub aside: Vec<RecordedUsage>,
     /// The indices of summaries with which the recorded client began a new window.
     pub compactions: Vec<usize>,
+    /// The indices of messages before a summary that the client still sent behind it, by the summary's index. A summary of
+    /// which the log does not say is not here.
+    #[doc(hidden)]
+    pub kept: BTreeMap<usize, Vec<usize>>,
     /// The model, if known. If there were several, the one that made the most calls.
     pub model: Option<String>,
     /// The folder in which the agent worked, if known.
@@ -96,6 +100,7 @@ impl Recording {
             usage: Vec::new(),
             aside: Vec::new(),
             compactions: Vec::new(),
+            kept: BTreeMap::new(),
             model: None,
             project: None,
         }

@@ -4,6 +4,8 @@
 pub mod cache;
 #[doc(hidden)]
 pub mod explain;
+#[doc(hidden)]
+pub mod lost;
 pub mod prices;
 pub mod receipt;
 pub mod replay;

@@ -16,6 +16,7 @@ mod serve;
 mod sessions;
 mod store;
 mod tune;
+mod uncompact;
 mod window;
 
 use crate::exit::ExitCode;
@@ -33,6 +34,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Rules(args) => rules::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Uncompact(args) => uncompact::run(&args),
         Command::Sessions(command) => sessions::run(command),
         Command::Facts(command) => facts::run(command),
         Command::Recall(args) => recall::run(args),

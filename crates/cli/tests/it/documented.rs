@@ -14,7 +14,7 @@ use crate::common::{LOOKBACK, Lab};
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The commands of the pages that are not run, with the reason. A new command must run, or be added here.
-const NOT_RUN: [(&str, &[&str]); 10] = [
+const NOT_RUN: [(&str, &[&str]); 11] = [
     (
         "names a server of the reader's; `servers.rs` runs the commands with one",
         &[
@@ -114,6 +114,16 @@ const NOT_RUN: [(&str, &[&str]); 10] = [
         &[
             "lookback replay transcripts.jsonl.gz --policy none --json | jq 'select(.id == \"total\").reported'",
             "lookback replay transcripts.jsonl.gz --policy none --json --preamble-from-usage | jq 'select(.id == \"total\").reported'",
+            "lookback uncompact --all transcripts.jsonl.gz",
+        ],
+    ),
+    (
+        "reads the logs of the reader's agents; `logs.rs` runs the commands in a home folder with some",
+        &[
+            "lookback replay --list",
+            "lookback replay --agent claude --project .",
+            "lookback tune --since 30d --agent codex",
+            "lookback uncompact",
         ],
     ),
     (
@@ -316,6 +326,7 @@ fn used_folder() -> Lab {
     fs::create_dir_all(&sessions).unwrap();
     let session = concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings/tests/claude_code/session.jsonl");
     fs::copy(session, sessions.join("session.jsonl")).unwrap();
+    fs::copy(session.replace("session.jsonl", "compacted.jsonl"), sessions.join("compacted.jsonl")).unwrap();
     for line in [
         "lookback replay examples/session.jsonl --json",
         "lookback facts add --shared blocker \"API_KEY is not set.\"",

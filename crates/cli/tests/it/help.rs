@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();
-    let commands: [&[&str]; 27] = [
+    let commands: [&[&str]; 28] = [
         &[],
         &["window"],
         &["check"],
@@ -24,6 +24,7 @@ fn help_teaches_with_examples() {
         &["sessions", "delete"],
         &["mcp"],
         &["serve"],
+        &["uncompact"],
         &["facts"],
         &["facts", "list"],
         &["facts", "add"],

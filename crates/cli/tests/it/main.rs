@@ -11,6 +11,7 @@ mod help;
 mod hostile;
 mod inspect;
 mod json;
+mod logs;
 mod mcp;
 mod replay;
 mod rules;

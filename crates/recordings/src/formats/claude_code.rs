@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
+use lookback_content::json;
 use lookback_engine::transcript::Millis;
 use lookback_wire::dialect::Dialect;
 use serde::Deserialize;
@@ -93,6 +94,8 @@ struct Read<'a> {
     message: Option<&'a RawValue>,
     #[serde(borrow)]
     attachment: Option<&'a RawValue>,
+    #[serde(borrow)]
+    compact_metadata: Option<&'a RawValue>,
 }
 
 /// A provider's message, with the reported usage.
@@ -142,6 +145,8 @@ struct Line<'a> {
     project: Option<String>,
     time: Option<Millis>,
     said: Option<Said<'a>>,
+    /// About a compaction: which lines still stand behind the summary.
+    compaction: Option<Object<'a>>,
 }
 
 impl Line<'_> {
@@ -198,6 +203,7 @@ fn lines<'a>(source: &Source<'a>, reading: &mut Reading<'_>) -> Vec<Line<'a>> {
             project: read.cwd,
             time: read.timestamp.and_then(millis),
             said,
+            compaction: read.compact_metadata.and_then(Object::read),
         });
     }
     lines
@@ -299,14 +305,18 @@ fn draft<'a>(
 
     let mut draft = Draft::new("", Dialect::Anthropic);
     let (mut done, mut is_answered) = (HashSet::new(), false);
+    let (mut places, mut compaction) = (HashMap::new(), None);
     for at in chain {
+        compaction = lines.get(at).and_then(|line| line.compaction.as_ref()).or(compaction);
         let Some((line, said)) = get(at) else { continue };
+        places.insert(line.uuid.as_deref(), draft.elements.len());
         if !done.insert(at) {
             continue;
         }
         if said.role == "user" {
             if said.is_summary {
                 draft.compactions.push(draft.elements.len());
+                draft.kept(preserved(compaction.take(), &places));
             }
             add(&mut draft, line, said.role, &[said.content]);
             continue;
@@ -339,6 +349,19 @@ fn draft<'a>(
     };
     draft.project = members.iter().find_map(|at| lines.get(*at)?.project.clone());
     Some((draft, is_answered))
+}
+
+/// Returns the elements that stand behind a summary: all from one line to another, or those of some lines.
+fn preserved(compaction: Option<&Object<'_>>, places: &HashMap<Option<&str>, usize>) -> Vec<usize> {
+    let Some(compaction) = compaction else { return Vec::new() };
+    let place = |uuid: &str| places.get(&Some(uuid)).copied();
+    if let Some(segment) = compaction.object("preservedSegment") {
+        let ends = (place(&segment.text("headUuid")), place(&segment.text("tailUuid")));
+        return if let (Some(head), Some(tail)) = ends { (head..=tail).collect() } else { Vec::new() };
+    }
+    let messages = compaction.object("preservedMessages");
+    let uuids = messages.and_then(|messages| messages.list("allUuids").or_else(|| messages.list("uuids")));
+    uuids.unwrap_or_default().into_iter().filter_map(|uuid| place(&json::text(uuid)?)).collect()
 }
 
 /// Leaves out the messages of other branches. Their calls were paid for, too.

@@ -1,5 +1,6 @@
 //! Rollouts of Codex: the items that it sent to OpenAI's Responses, and events.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use lookback_engine::transcript::Millis;
@@ -166,6 +167,15 @@ impl<'a> Rollout<'a> {
                 self.draft.compactions.push(self.draft.elements.len());
                 let last = last.write_without(&["internal_chat_message_metadata_passthrough"]);
                 self.draft.raw(number, time, last);
+                let kept: HashSet<&str> =
+                    kept.iter().filter_map(|item| item.get("content").map(RawValue::get)).collect();
+                let is_kept = |element: &Element| {
+                    let content = Object::read(&element.message).and_then(|item| item.get("content"));
+                    content.is_some_and(|content| kept.contains(content.get()))
+                };
+                let elements = self.draft.elements.iter().enumerate().filter(|(_, element)| is_kept(element));
+                let elements: Vec<usize> = elements.map(|(at, _)| at).collect();
+                self.draft.kept(elements);
             }
             None => self.draft.summary(number, time, &payload.text("message")),
         }

@@ -73,6 +73,8 @@ struct Session<'a> {
     /// The calls of the person, which the model does not see.
     own: HashSet<String>,
     has_records: bool,
+    /// The number of messages when a summary was begun, by the agent.
+    began: HashMap<String, usize>,
 }
 
 impl<'a> Session<'a> {
@@ -127,12 +129,18 @@ impl<'a> Session<'a> {
                 let is_new = draft.usage.last().is_none_or(|last| answer > Some(last.message));
                 draft.used_by(answer.filter(|_| is_new), time, usage);
             }
+            "session.compaction_start" => {
+                self.began.insert(event.text("agentId").into_owned(), draft.elements.len());
+            }
             "session.compaction_complete" => {
                 if let Some(reported) = data.object("compactionTokensUsed") {
                     draft.used(false, time, usage(&reported));
                 }
                 if data.get("success").is_none_or(|success| success.get() == "true") {
                     draft.summary(line, time, &data.text("summaryContent"));
+                    // What came while the summary was made stands behind it.
+                    let began = self.began.get(&*event.text("agentId")).copied();
+                    draft.kept(began.unwrap_or(usize::MAX)..draft.elements.len());
                 }
             }
             "session.shutdown" if !self.has_records => {

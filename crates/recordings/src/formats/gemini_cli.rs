@@ -73,8 +73,10 @@ struct Chat<'a> {
     id: Option<String>,
     messages: Vec<Message<'a>>,
     places: HashMap<(String, bool), usize>,
-    contents: HashSet<String>,
+    contents: HashMap<String, usize>,
     undone: Vec<Message<'a>>,
+    /// The messages that stand behind a summary, by the summary's place.
+    kept: HashMap<usize, Vec<usize>>,
 }
 
 impl<'a> Chat<'a> {
@@ -101,7 +103,8 @@ impl<'a> Chat<'a> {
     fn message(&mut self, line: usize, value: &'a RawValue, is_summary: bool) {
         let Some(object) = Object::read(value) else { return };
         let key = (object.text("id").into_owned(), object.text("type") == "gemini");
-        self.contents.insert(content(&object));
+        let place = self.places.get(&key).copied().unwrap_or(self.messages.len());
+        self.contents.insert(content(&object), place);
         let message = Message { line, object, is_summary };
         match self.places.get(&key).and_then(|at| self.messages.get_mut(*at)) {
             Some(known) => *known = Message { line: known.line, is_summary: known.is_summary, ..message },
@@ -116,18 +119,24 @@ impl<'a> Chat<'a> {
     /// new one is their summary.
     fn replace(&mut self, line: usize, list: Vec<&'a RawValue>) {
         let mut ids = HashSet::new();
-        let mut added = Vec::new();
+        let (mut added, mut known) = (Vec::new(), Vec::new());
         for value in list {
             let Some(object) = Object::read(value) else { continue };
             let id = object.text("id").into_owned();
-            let is_known = self.places.contains_key(&(id.clone(), object.text("type") == "gemini"));
+            let place = self.places.get(&(id.clone(), object.text("type") == "gemini")).copied();
+            let place = place.or_else(|| self.contents.get(&content(&object)).copied());
             // Resuming a chat repeats results under the identifiers of their calls.
-            if !is_known && !self.contents.contains(&content(&object)) && !self.answers_known(&object) {
-                added.push(value);
+            match place {
+                Some(place) => known.push(place),
+                None if !self.answers_known(&object) => added.push(value),
+                None => {}
             }
             ids.insert(id);
         }
         let is_shorter = self.messages.iter().filter(|known| !ids.contains(&*known.object.text("id"))).count() > 1;
+        if is_shorter && !added.is_empty() {
+            self.kept.insert(self.messages.len(), known);
+        }
         for (index, value) in added.into_iter().enumerate() {
             self.message(line, value, is_shorter && index == 0);
         }
@@ -165,7 +174,9 @@ impl<'a> Chat<'a> {
         };
         let answered: HashSet<String> = self.messages.iter().flat_map(responses).collect();
         let mut given = HashSet::new();
-        for message in &self.messages {
+        let mut elements = Vec::new();
+        for (place, message) in self.messages.iter().enumerate() {
+            elements.push(draft.elements.len());
             let (line, time) = (message.line, message.object.time("timestamp"));
             match &*message.object.text("type") {
                 "user" => {
@@ -177,6 +188,8 @@ impl<'a> Chat<'a> {
                     given.extend(own);
                     if message.is_summary {
                         draft.compactions.push(draft.elements.len());
+                        let kept = self.kept.get(&place).into_iter().flatten();
+                        draft.kept(kept.filter_map(|place| elements.get(*place).copied()).collect::<Vec<_>>());
                     }
                     if let Some(content) = user(&message.object) {
                         draft.raw(line, time, content);

@@ -9,7 +9,7 @@ use lookback_wire::message::{AssistantPart, ResultItem, UserPart};
 
 use super::parts::{Block, blocks, call, media, result, words};
 use super::{Format, Reading, Source};
-use crate::draft::Draft;
+use crate::draft::{Draft, Element};
 use crate::error::RecordingError;
 use crate::home::Home;
 use crate::left_out::Reason;
@@ -187,6 +187,14 @@ impl Session {
                 let summary = event.str("contextSummary").unwrap_or(event.text("summary"));
                 if is_seen {
                     self.draft.summary(line, time, &summary);
+                    let is_said = |element: &Element| {
+                        let text = element.message.get();
+                        text.starts_with("{\"role\":\"user\"") && !text.contains("\"tool_result\"")
+                    };
+                    let count = usize::try_from(event.tokens("keptUserMessageCount")).unwrap_or_default();
+                    let said = self.draft.elements.iter().enumerate().rev().skip(1).filter(|(_, it)| is_said(it));
+                    let said: Vec<usize> = said.take(count).map(|(at, _)| at).collect();
+                    self.draft.kept(said);
                 }
                 true
             }

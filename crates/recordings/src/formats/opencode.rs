@@ -57,7 +57,7 @@ impl Format for Opencode {
             for message in export.objects("messages") {
                 let Some(info) = message.object("info") else { continue };
                 let is_undone = undone.as_ref().is_some_and(|undone| *info.text("id") >= **undone);
-                session.message(*line, &info, &message.objects("parts"), is_undone, reading);
+                session.message(*line, &info.text("id"), &info, &message.objects("parts"), is_undone, reading);
             }
             reading.push(session.draft)?;
         }
@@ -107,7 +107,7 @@ mod store {
                 let parts = of_messages.get(&id).map(Vec::as_slice).unwrap_or_default();
                 let parts: Vec<_> = parts.iter().filter_map(|part| Object::read(part)).collect();
                 let is_undone = undone.as_ref().is_some_and(|undone| id >= *undone);
-                session.message(row, &info, &parts, is_undone, reading);
+                session.message(row, &id, &info, &parts, is_undone, reading);
             }
             reading.push(session.draft)?;
         }
@@ -117,11 +117,15 @@ mod store {
 
 struct Session {
     draft: Draft<'static>,
+    /// The identifier of each message, with the index of its first element.
+    places: Vec<(String, usize)>,
+    /// The first message that the next summary leaves as it is.
+    tail: Option<String>,
 }
 
 impl Session {
     fn new(id: String) -> Session {
-        Session { draft: Draft::new(id, Dialect::Anthropic) }
+        Session { draft: Draft::new(id, Dialect::Anthropic), places: Vec::new(), tail: None }
     }
 
     fn belongs_to(&mut self, parent: Option<String>) {
@@ -133,6 +137,7 @@ impl Session {
     fn message(
         &mut self,
         line: usize,
+        id: &str,
         info: &Object<'_>,
         parts: &[Object<'_>],
         is_undone: bool,
@@ -142,6 +147,8 @@ impl Session {
         if is_undone {
             reading.leave_out(line, Reason::OtherBranch);
         }
+        self.places.push((id.to_owned(), self.draft.elements.len()));
+        self.tail = parts.iter().find_map(|part| part.string("tail_start_id")).or(self.tail.take());
         if info.text("role") == "user" {
             let said: Vec<UserPart> = parts.iter().filter_map(user).collect();
             if said.is_empty() {
@@ -157,6 +164,9 @@ impl Session {
             let texts: Vec<_> =
                 parts.iter().filter(|part| part.text("type") == "text").map(|part| part.text("text")).collect();
             self.draft.summary(line, time, &texts.join("\n"));
+            let tail = self.tail.take();
+            let first = tail.and_then(|tail| self.places.iter().find(|(id, _)| *id >= tail)).map(|(_, first)| *first);
+            self.draft.kept(first.into_iter().flat_map(|first| first..self.draft.elements.len()).collect::<Vec<_>>());
         }
         // Each step is a call of the model.
         let mut steps: Vec<Step> = Vec::new();

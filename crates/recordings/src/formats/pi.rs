@@ -1,5 +1,6 @@
 //! Sessions of pi: a tree of lines, of which the newest branch is the conversation.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use lookback_engine::transcript::Millis;
@@ -61,11 +62,16 @@ impl Format for Pi {
         let tree = Tree::new(&nodes, reading);
         let Some(newest) = tree.newest(0..lines.len(), reading) else { return Ok(()) };
         let chain = tree.chain(newest);
+        let mut places = HashMap::new();
         for (at, (line, object)) in lines.iter().enumerate() {
             // A branch begins at a line that it shares with the others, so its lines are in the order of the file.
             if chain.binary_search(&at).is_ok() || chain.contains(&at) {
+                places.insert(object.string("id"), draft.elements.len());
                 if !add(&mut draft, *line, object) {
                     reading.leave_out(*line, Reason::NoMessage);
+                }
+                if let Some(first) = object.string("firstKeptEntryId").and_then(|id| places.get(&Some(id))) {
+                    draft.kept(*first..draft.elements.len());
                 }
             } else {
                 if let Some(usage) = object.object("message").and_then(|message| usage(&message)) {
@@ -118,7 +124,7 @@ fn add_message(draft: &mut Draft<'_>, line: usize, time: Option<Millis>, message
             draft.user(line, time, vec![result(&message.text("toolCallId"), content, message.is("isError"))]);
         }
         // A command of the person's, which the model sees with its output.
-        "bashExecution" => {
+        "bashExecution" if !message.is("excludeFromContext") => {
             let text = format!("Ran `{}`\n```\n{}\n```", message.text("command"), message.text("output"));
             draft.user(line, time, vec![Block::Text(text).user()]);
         }

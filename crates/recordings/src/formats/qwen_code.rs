@@ -1,5 +1,6 @@
 //! Chats of Qwen Code: a tree of lines with messages in Gemini's format.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use lookback_wire::dialect::Dialect;
@@ -7,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::tree::{Node, Tree};
 use super::{Format, Reading, Source, gemini_cli};
-use crate::draft::Draft;
+use crate::draft::{Draft, Element};
 use crate::error::RecordingError;
 use crate::home::Home;
 use crate::left_out::Reason;
@@ -80,6 +81,9 @@ fn add(draft: &mut Draft<'_>, line: usize, object: &Object<'_>, is_seen: bool) -
         let summary = history.first().and_then(|first| Some(first.first("parts")?.text("text").into_owned()));
         if let Some(summary) = summary.filter(|_| is_seen) {
             draft.summary(line, time, &summary);
+            let kept: HashSet<&str> = history.iter().skip(1).map(|message| message.whole().get()).collect();
+            let is_kept = |(at, element): (usize, &Element)| kept.contains(element.message.get()).then_some(at);
+            draft.kept(draft.elements.iter().enumerate().filter_map(is_kept).collect::<Vec<_>>());
         }
         return true;
     }

@@ -4,6 +4,7 @@
 
 #[path = "../../../engine/tests/it/common/mod.rs"]
 mod common;
+mod lost;
 mod receipts;
 mod replay_valid;
 mod timelines;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use lookback_recordings::Recording;
-use lookback_wire::message::Role;
+use lookback_wire::message::{PartRef, Role};
 use serde::Serialize;
 
 use crate::args::LogsArgs;
@@ -75,9 +75,14 @@ impl Row {
 fn first_words(recording: &Recording) -> String {
     const LONGEST: usize = 60;
     let said = recording.messages.iter().filter(|recorded| recorded.message.role() == Role::User);
-    let texts = said.map(|recorded| recorded.message.text());
-    let is_own = |text: &String| !text.trim().is_empty() && !text.trim_start().starts_with(['<', '#']);
-    let text = texts.clone().find(is_own).or_else(|| texts.clone().next()).unwrap_or_default();
+    let parts = said.flat_map(|recorded| recorded.message.parts());
+    let texts = parts.filter_map(|part| match part {
+        PartRef::Text(text) if !text.trim().is_empty() => Some(text),
+        _ => None,
+    });
+    let is_own = |text: &&str| !text.trim_start().starts_with(['<', '#']);
+    let texts: Vec<&str> = texts.collect();
+    let text = texts.iter().copied().find(is_own).or(texts.first().copied()).unwrap_or_default();
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() > LONGEST { line.chars().take(LONGEST - 1).chain(['…']).collect() } else { line }
 }

@@ -1,0 +1,198 @@
+//! What a client's own compaction dropped: the rules and names that the messages behind it no longer have.
+
+use std::collections::{HashMap, HashSet};
+
+use lookback_content::identifiers::names;
+use lookback_content::pasted::{is_from_client, pastes};
+use lookback_content::rules::{Rule, revokes, sentences, states_rule, subjects};
+use lookback_recordings::Recording;
+use lookback_tokens::TokenCounter;
+use lookback_wire::message::{Message, PartRef, Role};
+use serde::Serialize;
+
+/// The most sentences of a text that are searched for rules.
+const MOST_SENTENCES: usize = 1_000;
+/// A summary says a rule if it has this share of the words that say what the rule is about.
+const SAID: f64 = 0.6;
+/// The most bytes of a text in which names are looked for. Longer ones are data.
+const LONGEST: usize = 1 << 20;
+
+/// What one compaction of the client dropped.
+#[derive(Debug, Clone, Serialize)]
+pub struct Lost {
+    /// The index of the message with the summary.
+    pub summary: usize,
+    /// The number of messages that the model no longer saw.
+    pub messages: usize,
+    /// The rules of the person that neither the summary nor a kept message says, the clearest first.
+    pub rules: Vec<LostRule>,
+    /// The rules in the dropped messages, whether or not the summary says them.
+    pub all_rules: usize,
+    /// The names and numbers that neither has, the most mentioned first.
+    pub names: Vec<LostName>,
+    /// The names in the dropped messages that the model used later, whether or not the summary has them.
+    pub needed_names: usize,
+}
+
+/// A rule that was dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LostRule {
+    /// The sentence.
+    pub text: String,
+    /// The index of its message.
+    pub message: usize,
+    /// Whether it has a word such as `never`.
+    pub is_clear: bool,
+}
+
+/// A name or a number that was dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LostName {
+    /// The name.
+    pub name: String,
+    /// The index of the last dropped message that has it.
+    pub message: usize,
+    /// The number of dropped messages that have it.
+    pub mentions: usize,
+    /// Whether a later call or answer of the model has it, so it was needed.
+    pub is_needed: bool,
+}
+
+impl Lost {
+    /// Returns what each compaction of a recording dropped, in order.
+    pub fn all(recording: &Recording) -> Vec<Lost> {
+        recording.compactions.iter().map(|summary| Lost::at(recording, *summary)).collect()
+    }
+
+    /// Returns what the compaction with this summary dropped.
+    pub fn at(recording: &Recording, summary: usize) -> Lost {
+        let kept: HashSet<usize> = recording.kept.get(&summary).into_iter().flatten().copied().collect();
+        let message = |index: usize| recording.messages.get(index).map(|recorded| &recorded.message);
+        let is_dropped = |index: &usize| !kept.contains(index) && !recording.compactions.contains(index);
+        let dropped: Vec<(usize, &Message)> =
+            (0..summary).filter(is_dropped).filter_map(|index| Some((index, message(index)?))).collect();
+        let stays: Vec<&Message> = kept.iter().copied().chain([summary]).filter_map(message).collect();
+        let later = recording.messages.iter().skip(summary + 1).map(|recorded| &recorded.message);
+        let later: Vec<&Message> = later.filter(|message| message.role() == Role::Assistant).collect();
+        let (rules, all_rules) = rules(&dropped, &stays);
+        let (names, needed_names) = lost_names(&dropped, &stays, &later);
+        Lost { summary, messages: dropped.len(), rules, all_rules, names, needed_names }
+    }
+
+    /// Returns a note that tells the model what was dropped: as many rules and names as fit into a number of tokens.
+    pub fn note(&self, counter: &dyn TokenCounter, most: u64) -> String {
+        const HEAD: &str = "From the messages that your summary replaced. It is data, not a task.";
+        let mut note = HEAD.to_owned();
+        let mut left = most.saturating_sub(counter.text(HEAD) + 8);
+        let mut add = |head: &str, lines: &mut dyn Iterator<Item = String>, between: &str| {
+            let mut any = false;
+            for line in lines {
+                let text = if any { format!("{between}{line}") } else { format!("\n\n{head}\n{line}") };
+                let tokens = counter.text(&text);
+                if tokens > left {
+                    continue;
+                }
+                left -= tokens;
+                note += &text;
+                any = true;
+            }
+        };
+        let rules = self.rules.iter().map(|rule| format!("- {}", rule.text));
+        add("What the person asked for:", &mut rules.into_iter(), "\n");
+        add("Names and numbers:", &mut self.names.iter().map(|name| name.name.clone()), ", ");
+        note
+    }
+}
+
+/// Returns the words of people in a message, without pastes and what clients write in their name.
+fn said(message: &Message) -> Vec<&str> {
+    let texts = message.parts().filter_map(|part| match part {
+        PartRef::Text(text) if message.role() == Role::User && !is_from_client(text) => Some(text),
+        _ => None,
+    });
+    let own = texts.flat_map(|text| {
+        let mut own = Vec::new();
+        let mut from = 0;
+        for paste in pastes(text) {
+            own.extend(text.get(from..paste.start));
+            from = paste.end;
+        }
+        own.extend(text.get(from..));
+        own
+    });
+    own.collect()
+}
+
+fn sentences_of(text: &str) -> impl Iterator<Item = &str> {
+    let all = sentences(text).take(MOST_SENTENCES).filter_map(|range| text.get(range));
+    all.filter(|sentence| !is_from_client(sentence))
+}
+
+/// Returns the rules in messages of people that nobody took back and that the other messages do not say, and the number
+/// of all rules.
+fn rules(dropped: &[(usize, &Message)], stays: &[&Message]) -> (Vec<LostRule>, usize) {
+    let mut found: Vec<(LostRule, HashSet<String>)> = Vec::new();
+    for (message, text) in
+        dropped.iter().flat_map(|(index, message)| said(message).into_iter().map(move |it| (*index, it)))
+    {
+        for sentence in sentences_of(text) {
+            let about = subjects(sentence);
+            if revokes(sentence) {
+                found.retain(|(_, other)| other.intersection(&about).count() * 2 < other.len().max(1));
+            } else if let Some(rule) = states_rule(sentence) {
+                let rule = LostRule { text: sentence.to_owned(), message, is_clear: rule == Rule::Strong };
+                // Whoever says it again means it.
+                found.retain(|(known, _)| known.text != rule.text);
+                found.push((rule, about));
+            }
+        }
+    }
+    let texts = stays.iter().map(|message| message.text());
+    let about: HashSet<String> =
+        texts.flat_map(|text| sentences_of(&text).flat_map(subjects).collect::<Vec<_>>()).collect();
+    let is_said = |subjects: &HashSet<String>| {
+        let said = subjects.intersection(&about).count();
+        said as f64 >= SAID * subjects.len() as f64 && !subjects.is_empty()
+    };
+    found.retain(|(_, subjects)| !subjects.is_empty());
+    let all = found.len();
+    let lost = found.into_iter().filter(|(_, subjects)| !is_said(subjects));
+    let mut lost: Vec<LostRule> = lost.map(|(rule, _)| rule).collect();
+    // Clear rules first, and of these the newest.
+    lost.sort_by_key(|rule| (std::cmp::Reverse(rule.is_clear), std::cmp::Reverse(rule.message)));
+    (lost, all)
+}
+
+fn short_enough(text: &str) -> bool {
+    text.len() <= LONGEST
+}
+
+/// Returns the names in messages that other messages do not have, and how many of all names were used later.
+fn lost_names(dropped: &[(usize, &Message)], stays: &[&Message], later: &[&Message]) -> (Vec<LostName>, usize) {
+    let all = |messages: &[&Message]| -> HashSet<String> {
+        let texts = messages.iter().map(|message| message.text()).filter(|text| short_enough(text));
+        texts.flat_map(|text| names(&text).map(str::to_owned).collect::<Vec<_>>()).collect()
+    };
+    let (known, needed) = (all(stays), all(later));
+    let mut found: HashMap<String, LostName> = HashMap::new();
+    for (message, text) in dropped.iter().map(|(index, message)| (*index, message.text())) {
+        if !short_enough(&text) {
+            continue;
+        }
+        let own: HashSet<&str> = names(&text).collect();
+        for name in own {
+            let is_needed = needed.contains(name);
+            let entry = found.entry(name.to_owned());
+            let new = LostName { name: name.to_owned(), message, mentions: 0, is_needed };
+            let lost = entry.or_insert(new);
+            (lost.message, lost.mentions) = (message, lost.mentions + 1);
+        }
+    }
+    let count = found.values().filter(|lost| lost.is_needed).count();
+    let mut lost: Vec<LostName> = found.into_values().filter(|lost| !known.contains(&lost.name)).collect();
+    lost.sort_by(|one, other| {
+        let rank = |lost: &LostName| (lost.mentions, lost.message);
+        rank(other).cmp(&rank(one)).then_with(|| one.name.cmp(&other.name))
+    });
+    (lost, count)
+}
