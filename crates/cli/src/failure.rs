@@ -46,8 +46,8 @@ pub(crate) enum Failure {
     ConfigPolicy { place: String, policy: String, fault: Box<PolicyError> },
     #[error("{0} contains no transcript")]
     Empty(String),
-    #[error("no conversation was found; `lookback replay --list` lists those that agents keep on this machine")]
-    NoneChosen,
+    #[error("no conversation was found{}", .0)]
+    NoneChosen(&'static str),
     #[error("the system has no home folder for this user; name the files")]
     NoHome,
     #[error("Lookback cannot handle Ctrl-C: {0}")]

@@ -13,7 +13,7 @@ use lookback_engine::{
 };
 use lookback_models::Models;
 use lookback_presets as presets;
-use lookback_recordings::{self as recordings, Recording, Shape};
+use lookback_recordings::{RecordedFile, Recording, Shape};
 use lookback_replay::prices::{Price, Prices};
 use lookback_wire::dialect::Target;
 use lookback_wire::dialect::{Dialect, Preamble, Request};
@@ -25,6 +25,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::args::TargetArgs;
 use crate::failure::Failure;
 use crate::output;
+use crate::recordings;
 
 /// The most bytes that are read from a source that may never end, such as a pipe or `/dev/zero`: 1 GiB.
 const LARGEST: u64 = 1 << 30;
@@ -77,7 +78,7 @@ fn is_pipe(_: FileType) -> bool {
 
 /// Reads a text file. Decompresses it if it is gzipped, and removes a byte order mark.
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
-    recordings::read_text(bytes(path)?, recordings::LARGEST)
+    lookback_recordings::read_text(bytes(path)?, lookback_recordings::LARGEST)
         .map_err(|fault| Failure::Text { place: place(path), fault })
 }
 
@@ -109,8 +110,18 @@ impl Document {
     /// Reads all conversations in a file: one if it is a list of messages or a request body, or all transcripts of a
     /// recording.
     pub(crate) fn read_all(path: &Path, dialect: Option<Dialect>) -> Result<Vec<Document>, Failure> {
-        let text = text(path)?;
         let place = place(path);
+        if RecordedFile::is_database(path) {
+            let file = recordings::read(path, dialect)?;
+            let document = |recording: Recording| {
+                let text = body(&recording)?;
+                let request = Request::decode(text.as_str(), Some(recording.dialect));
+                let request = request.map_err(|fault| Failure::Request { place: place.clone(), fault })?;
+                Ok(Document { request, id: Some(recording.id), text })
+            };
+            return file.recordings.into_iter().map(document).collect();
+        }
+        let text = text(path)?;
         let shape = Shape::detect(text.as_bytes());
         if shape.is_conversation() {
             let request = Request::decode(text.as_str(), dialect).map_err(|fault| Failure::Request { place, fault })?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::UNIX_EPOCH;
 
 use lookback_engine::transcript::Millis;
 use lookback_recordings::{FileError, Home, RecordedFile, Recording, logs};
@@ -36,13 +37,21 @@ enum Source {
 #[derive(Default)]
 struct Choice {
     since: Option<Millis>,
+    agents: Vec<&'static str>,
     project: Option<PathBuf>,
 }
 
 impl Choice {
     fn of(args: &LogsArgs) -> Choice {
         let absolute = |folder: &PathBuf| fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
-        Choice { since: args.since, project: args.project.as_ref().map(absolute) }
+        Choice { since: args.since, agents: args.agent.clone(), project: args.project.as_ref().map(absolute) }
+    }
+
+    /// Returns the conversations of a file that are chosen.
+    fn of_file(&self, file: RecordedFile) -> Vec<Recording> {
+        let is_of_agent = self.agents.is_empty() || file.agent.is_some_and(|agent| self.agents.contains(&agent));
+        let recordings = if is_of_agent { file.recordings } else { Vec::new() };
+        recordings.into_iter().filter(|recording| self.has(recording)).collect()
     }
 
     fn has(&self, recording: &Recording) -> bool {
@@ -69,7 +78,7 @@ impl Recordings {
             Recordings::of_files(&args.files, dialect, choice)?
         };
         if found.count() == 0 {
-            return Err(Failure::NoneChosen);
+            return Err(none_chosen(args));
         }
         Ok(found)
     }
@@ -91,7 +100,7 @@ impl Recordings {
                 return Err(Failure::Empty(input::place(path)));
             }
             warn_of([(path.as_path(), file.left_out.to_string())].into_iter());
-            sources.push(Source::Named(file.recordings.into_iter().filter(|it| choice.has(it)).collect()));
+            sources.push(Source::Named(choice.of_file(file)));
         }
         Ok(Recordings { sources, dialect, choice, cache_from_usage: false })
     }
@@ -134,7 +143,7 @@ impl Recordings {
         self.sources.iter().flat_map(move |source| match source {
             Source::Named(recordings) => recordings.iter().cloned().map(Ok).collect::<Vec<_>>(),
             Source::Found { path, .. } => match read(path, self.dialect) {
-                Ok(file) => file.recordings.into_iter().filter(|it| self.choice.has(it)).map(Ok).collect(),
+                Ok(file) => self.choice.of_file(file).into_iter().map(Ok).collect(),
                 // A session that is in use may have changed or gone since the first reading.
                 Err(failure) => {
                     output::warning(&format!("skipped: {failure}"));
@@ -145,13 +154,24 @@ impl Recordings {
     }
 }
 
+/// Returns the error that nothing is chosen, and why.
+pub(crate) fn none_chosen(args: &LogsArgs) -> Failure {
+    Failure::NoneChosen(if args.has_choice() {
+        "; without --since, --agent and --project there may be some"
+    } else if args.files.is_empty() {
+        ": the agents that Lookback knows keep none in the home folder; name a file"
+    } else {
+        " in these files"
+    })
+}
+
 /// A conversation in an agent's log, as lists show it.
 pub(crate) struct Listed {
     pub(crate) agent: &'static str,
     pub(crate) path: PathBuf,
     pub(crate) recording: Recording,
     /// The time of its newest message, or else of its file.
-    pub(crate) newest: Millis,
+    pub(crate) newest: Option<Millis>,
 }
 
 /// Reads the conversations that the arguments choose, and makes an entry of each. The newest come first.
@@ -159,20 +179,19 @@ pub(crate) fn each<T: Send>(
     args: &LogsArgs,
     dialect: Option<Dialect>,
     entry: impl Fn(&Listed) -> T + Sync,
-) -> Result<Vec<(Millis, T)>, Failure> {
+) -> Result<Vec<(Option<Millis>, T)>, Failure> {
     let choice = Choice::of(args);
     let files = if args.files.is_empty() { on_machine(args)? } else { named_files(&args.files)? };
     let (paths, times): (Vec<_>, Vec<_>) = files.into_iter().unzip();
     let all = in_parallel(&paths, |index, path| {
         let file = read(path, dialect)?;
-        let written = times.get(index).copied().unwrap_or_default();
-        let chosen = file.recordings.into_iter().filter(|recording| choice.has(recording));
-        let entries = chosen.map(|recording| {
-            let newest = recording.newest().unwrap_or(written);
-            let listed = Listed { agent: file.agent.unwrap_or("–"), path: path.clone(), recording, newest };
-            (newest, entry(&listed))
+        let written = times.get(index).copied().flatten();
+        let (agent, left_out) = (file.agent.unwrap_or("–"), file.left_out.to_string());
+        let entries = choice.of_file(file).into_iter().map(|recording| {
+            let newest = recording.newest().or(written);
+            (newest, entry(&Listed { agent, path: path.clone(), recording, newest }))
         });
-        Ok((entries.collect::<Vec<_>>(), file.left_out.to_string()))
+        Ok((entries.collect::<Vec<_>>(), left_out))
     });
     let (mut entries, mut faults, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     for (path, read) in paths.iter().zip(all) {
@@ -181,8 +200,16 @@ pub(crate) fn each<T: Send>(
                 entries.extend(found);
                 faults.push((path.as_path(), fault));
             }
+            Err(failure) if is_foreign(&failure) && paths.len() > 1 => {}
             Err(failure) => skipped.push(failure),
         }
+    }
+    // A file that was named must be readable.
+    if entries.is_empty()
+        && !args.files.is_empty()
+        && let Some(first) = skipped.pop()
+    {
+        return Err(first);
     }
     warn_of(faults.into_iter());
     warn_of_skipped(&skipped);
@@ -209,21 +236,25 @@ pub(crate) fn read(path: &Path, dialect: Option<Dialect>) -> Result<RecordedFile
 }
 
 /// Returns the logs on this machine that may have chosen conversations, each with the time at which it was written.
-fn on_machine(args: &LogsArgs) -> Result<Vec<(PathBuf, Millis)>, Failure> {
+fn on_machine(args: &LogsArgs) -> Result<Vec<(PathBuf, Option<Millis>)>, Failure> {
     let home = Home::of_user().ok_or(Failure::NoHome)?;
     let is_chosen = |agent: &'static str| args.agent.is_empty() || args.agent.contains(&agent);
     let found = logs(&home).into_iter();
     let found = found.filter(|log| is_chosen(log.agent) && args.since.is_none_or(|since| log.written >= since));
-    Ok(found.map(|log| (log.path, log.written)).collect())
+    Ok(found.map(|log| (log.path, Some(log.written))).collect())
 }
 
 /// Returns the files of a command line, and those in its folders.
-fn named_files(files: &[PathBuf]) -> Result<Vec<(PathBuf, Millis)>, Failure> {
+fn named_files(files: &[PathBuf]) -> Result<Vec<(PathBuf, Option<Millis>)>, Failure> {
     let mut all = Vec::new();
     for path in files {
         if path.is_dir() { find(path, &mut all)? } else { all.push(path.clone()) }
     }
-    Ok(all.into_iter().map(|path| (path, 0)).collect())
+    let written = |path: &PathBuf| {
+        let since = fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Millis::try_from(since.as_millis()).ok()
+    };
+    Ok(all.into_iter().map(|path| (path.clone(), written(&path))).collect())
 }
 
 /// Returns the recordings in a folder and its subfolders, sorted by path. Skips files that are not recordings, with a
@@ -232,17 +263,22 @@ fn in_folder(folder: &Path, dialect: Option<Dialect>, choice: &Choice) -> Result
     let mut files = Vec::new();
     find(folder, &mut files)?;
     files.sort();
-    let sources = found(files.into_iter().map(|path| (path, 0)).collect(), dialect, choice)?;
+    let sources = found(files.into_iter().map(|path| (path, None)).collect(), dialect, choice)?;
     if sources.is_empty() { Err(Failure::Empty(folder.display().to_string())) } else { Ok(sources) }
 }
 
 /// Reads files once, and returns those that have recordings.
-fn found(files: Vec<(PathBuf, Millis)>, dialect: Option<Dialect>, choice: &Choice) -> Result<Vec<Source>, Failure> {
+fn found(
+    files: Vec<(PathBuf, Option<Millis>)>,
+    dialect: Option<Dialect>,
+    choice: &Choice,
+) -> Result<Vec<Source>, Failure> {
     let paths: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
     let all = in_parallel(&paths, |_, path| {
         let file = read(path, dialect)?;
-        let chosen: Vec<&Recording> = file.recordings.iter().filter(|recording| choice.has(recording)).collect();
-        Ok((chosen.len(), messages(chosen.into_iter()), file.left_out.to_string()))
+        let left_out = file.left_out.to_string();
+        let chosen = choice.of_file(file);
+        Ok((chosen.len(), messages(chosen.iter()), left_out))
     });
     let (mut sources, mut faults, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     for (path, read) in paths.iter().zip(all) {
@@ -252,6 +288,7 @@ fn found(files: Vec<(PathBuf, Millis)>, dialect: Option<Dialect>, choice: &Choic
                 sources.push(Source::Found { path: path.clone(), recordings, messages });
                 faults.push((path.as_path(), fault));
             }
+            Err(failure) if is_foreign(&failure) && paths.len() > 1 => {}
             Err(failure) => skipped.push(failure),
         }
     }
@@ -278,7 +315,9 @@ fn warn_of<'a>(faults: impl Iterator<Item = (&'a Path, String)>) {
 
 fn warn_of_skipped(skipped: &[Failure]) {
     if let Some(first) = skipped.first() {
-        let more = if skipped.len() > 1 { format!(", and {} others", skipped.len() - 1) } else { String::new() };
+        let more = skipped.len() - 1;
+        let more =
+            if more > 0 { format!(", and {}", output::counted(more as u64, "other", "others")) } else { String::new() };
         output::warning(&format!("skipped: {first}{more}"));
     }
 }
@@ -312,6 +351,17 @@ fn in_parallel<R: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Returns whether a file may be the database of an agent.
+fn is_database(path: &Path) -> bool {
+    let may_be = path.extension().is_some_and(|extension| extension == "db" || extension == "vscdb");
+    may_be && RecordedFile::is_database(path)
+}
+
+/// Returns whether a file in a folder belongs to a program of which nobody expects conversations.
+fn is_foreign(failure: &Failure) -> bool {
+    matches!(failure, Failure::Recording { fault, .. } if fault.is_foreign())
+}
+
 fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let fault = |error| Failure::Unreadable { place: folder.display().to_string(), error };
     for entry in fs::read_dir(folder).map_err(fault)? {
@@ -319,7 +369,8 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         // A link may lead back to a folder above it.
         let is_link = path.symlink_metadata().is_ok_and(|about| about.is_symlink());
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let is_recording = [".jsonl", ".json", ".jsonl.gz", ".json.gz"].iter().any(|ending| name.ends_with(ending));
+        let endings = [".jsonl", ".json", ".jsonl.gz", ".json.gz"];
+        let is_recording = endings.iter().any(|ending| name.ends_with(ending)) || is_database(&path);
         if path.is_dir() {
             if !is_link {
                 // Sessions of another user are no reason to stop, so an unreadable folder is skipped.

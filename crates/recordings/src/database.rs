@@ -42,6 +42,9 @@ impl Database {
         let access = if copy.is_some() { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
         let connection = Connection::open_with_flags(place, access | OpenFlags::SQLITE_OPEN_URI);
         let connection = connection.map_err(|error| error.to_string())?;
+        // A file that is damaged or cut off shows that here, and not as a database without tables.
+        let count = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get::<_, i64>(0));
+        count.map_err(|error| error.to_string())?;
         Ok(Database { connection, _copy: copy })
     }
 
@@ -60,7 +63,16 @@ impl Database {
     ) -> Result<Vec<T>, String> {
         let mut statement = self.connection.prepare_cached(query).map_err(|error| error.to_string())?;
         let rows = statement.query_map(params, read).map_err(|error| error.to_string())?;
-        Ok(rows.filter_map(Result::ok).collect())
+        let mut all = Vec::new();
+        for row in rows {
+            match row {
+                Ok(row) => all.push(row),
+                Err(error @ rusqlite::Error::SqliteFailure(..)) => return Err(error.to_string()),
+                // A value of another type.
+                Err(_) => {}
+            }
+        }
+        Ok(all)
     }
 }
 

@@ -8,6 +8,15 @@ use lookback_wire::dialect::{Clue, Contradiction, ConversionError, DecodeError, 
 pub struct RecordingError(#[from] RecordingFault);
 
 impl RecordingError {
+    /// Returns whether the file is a database of no agent that is known.
+    #[doc(hidden)]
+    pub fn is_foreign(&self) -> bool {
+        #[cfg(feature = "sqlite")]
+        return matches!(self.0, RecordingFault::NoStore);
+        #[cfg(not(feature = "sqlite"))]
+        return false;
+    }
+
     /// Returns whether the dialect was recognized from the messages, and the error may be gone if it is given.
     #[doc(hidden)]
     pub fn needs_dialect(&self) -> bool {

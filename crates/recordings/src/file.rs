@@ -56,6 +56,18 @@ impl RecordedFile {
         Ok(read(&text, stem(path), Some(path), dialect)?)
     }
 
+    /// Returns whether a file is a database, which has no text.
+    #[doc(hidden)]
+    pub fn is_database(path: &Path) -> bool {
+        #[cfg(feature = "sqlite")]
+        return database::is_database(path);
+        #[cfg(not(feature = "sqlite"))]
+        return {
+            let _ = path;
+            false
+        };
+    }
+
     /// Reads the text of a file. See [`Recording::read`] for the formats.
     ///
     /// # Errors

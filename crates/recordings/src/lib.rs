@@ -23,7 +23,7 @@ pub use error::RecordingError;
 pub use file::{FileError, RecordedFile};
 pub use home::Home;
 pub use left_out::{LeftOut, Lines, Reason};
-pub use machine::{LogFile, agents, logs};
+pub use machine::{LogFile, agents, formats, logs};
 pub use recording::{RecordedUsage, Recording};
 pub use shape::Shape;
 pub use unpack::{LARGEST, TextError, read_text};

@@ -28,14 +28,21 @@ pub struct LogFile {
     pub bytes: u64,
 }
 
-/// Returns the names of the agents whose logs are found, and of the libraries whose messages are read.
+/// Returns the names of all formats: of agents, and of libraries.
+#[doc(hidden)]
+pub fn formats() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|format| format.name())
+}
+
+/// Returns the names of the agents that keep logs.
 ///
 /// ```
 /// assert!(lookback_recordings::agents().any(|name| name == "Codex"));
 /// ```
 #[doc(hidden)]
 pub fn agents() -> impl Iterator<Item = &'static str> {
-    ALL.iter().map(|format| format.name())
+    let nobody = Home::at("");
+    ALL.iter().filter(move |format| !format.folders(&nobody).is_empty()).map(|format| format.name())
 }
 
 /// Finds the logs that agents keep in a home folder, the newest first. Reads no contents, and follows no links.

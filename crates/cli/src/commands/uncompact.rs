@@ -63,7 +63,7 @@ fn newest(args: &UncompactArgs) -> Result<Vec<Found>, Failure> {
     // Only one conversation is worth keeping in memory, and it is known only now.
     let all = recordings::read(&path, None)?.recordings;
     let recording = all.into_iter().find(|recording| recording.id == id);
-    let listed = recording.map(|recording| Listed { agent, path, recording, newest: 0 });
+    let listed = recording.map(|recording| Listed { agent, path, recording, newest: None });
     Ok(listed.map(|listed| of_conversation(args, &listed)).unwrap_or_default())
 }
 

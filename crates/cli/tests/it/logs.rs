@@ -60,6 +60,8 @@ fn conversations_are_chosen_by_agent_project_and_time() {
     assert_eq!(agents(&run(&lab, &["replay", "--list", "--json", "--since", "2026-01-01"])).len(), 7);
     run(&lab, &["replay", "--since", "2100-01-01"]).fails(2, "no conversation was found");
     run(&lab, &["replay", "--since", "soon"]).fails(2, "use a time such as 7d, 12h or 2026-11-01");
+    run(&lab, &["replay", "--list", "home/.codex", "--agent", "pi"]).fails(2, "no conversation was found");
+    run(&lab, &["replay", "--list", "nowhere.jsonl"]).fails(2, "nowhere.jsonl: No such file");
     run(&lab, &["replay", "--agent", "nobody"]).fails(2, "the agents are Codex, pi,");
     let replayed = run(&lab, &["replay", "--agent", "pi", "--json", "--policy", "none"]);
     assert_eq!(replayed.lines().last().unwrap()["calls"], 3, "{}", replayed.stdout);

@@ -158,7 +158,12 @@ impl<'a> Rollout<'a> {
         let answer = answer.map(|block| block.text("text").into_owned()).filter(|text| !text.is_empty());
         let is_summary = answer.is_some_and(|text| payload.text("message").contains(&text));
         if is_summary && is_answer_at(self.draft.elements.last()) {
-            self.draft.remove_from(self.draft.elements.len() - 1, &mut reading.left_out);
+            let is_reasoning =
+                |element: &Element| Object::read(&element.message).is_some_and(|item| item.text("type") == "reasoning");
+            let last = self.draft.elements.len().saturating_sub(1);
+            let others = self.draft.elements.iter().rev().skip(1);
+            let first = last - others.take_while(|element| is_reasoning(element)).count();
+            self.draft.remove_from(first, &mut reading.left_out);
         }
         // The summary is the last message of the new history. An encrypted one is an item of its own.
         let last = kept.last().filter(|last| last.text("type") != "message" || last.text("role") == "user");

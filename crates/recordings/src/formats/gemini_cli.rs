@@ -77,6 +77,8 @@ struct Chat<'a> {
     undone: Vec<Message<'a>>,
     /// The messages that stand behind a summary, by the summary's place.
     kept: HashMap<usize, Vec<usize>>,
+    /// A new history that was made before the results of the last calls came.
+    pending: Option<(usize, Vec<&'a RawValue>, Vec<usize>)>,
 }
 
 impl<'a> Chat<'a> {
@@ -113,6 +115,28 @@ impl<'a> Chat<'a> {
                 self.messages.push(message);
             }
         }
+        if self.messages.last().is_some_and(|last| !responses(&last.object).is_empty()) {
+            self.begin_window();
+        }
+    }
+
+    /// Adds a new history that was waiting for results: its summary, and what else is new in it.
+    fn begin_window(&mut self) {
+        let Some((line, added, known)) = self.pending.take() else { return };
+        self.kept.insert(self.messages.len(), known);
+        let is_answer =
+            |value: &RawValue| Object::read(value).is_some_and(|it| it.text("type") == "gemini" && !it.has("tokens"));
+        for (index, value) in added.into_iter().enumerate() {
+            // The client answers the summary in the model's name.
+            if !(index == 1 && is_answer(value)) {
+                self.message(line, value, index == 0);
+            }
+        }
+    }
+
+    /// Returns whether the last message has calls whose results are not there yet.
+    fn waits(&self) -> bool {
+        self.messages.last().is_some_and(|last| last.object.has("toolCalls"))
     }
 
     /// Adds the messages of a new history that the old one does not have. If the new one leaves messages out, the first
@@ -134,11 +158,14 @@ impl<'a> Chat<'a> {
             ids.insert(id);
         }
         let is_shorter = self.messages.iter().filter(|known| !ids.contains(&*known.object.text("id"))).count() > 1;
-        if is_shorter && !added.is_empty() {
-            self.kept.insert(self.messages.len(), known);
+        if !is_shorter {
+            return added.into_iter().for_each(|value| self.message(line, value, false));
         }
-        for (index, value) in added.into_iter().enumerate() {
-            self.message(line, value, is_shorter && index == 0);
+        if !added.is_empty() {
+            self.pending = Some((line, added, known));
+        }
+        if !self.waits() {
+            self.begin_window();
         }
     }
 
@@ -165,14 +192,10 @@ impl<'a> Chat<'a> {
         self.places.retain(|_, place| *place < at);
     }
 
-    fn draft(self, reading: &mut Reading<'_>) -> Draft<'a> {
+    fn draft(mut self, reading: &mut Reading<'_>) -> Draft<'a> {
+        self.begin_window();
         let mut draft = Draft::new(self.id.unwrap_or_else(|| reading.name.to_owned()), Dialect::Gemini);
-        let responses = |message: &Message<'_>| -> Vec<String> {
-            let parts = message.object.objects("content");
-            let responses = parts.iter().filter_map(|part| part.object("functionResponse"));
-            responses.map(|response| response.text("id").into_owned()).collect()
-        };
-        let answered: HashSet<String> = self.messages.iter().flat_map(responses).collect();
+        let answered: HashSet<String> = self.messages.iter().flat_map(|message| responses(&message.object)).collect();
         let mut given = HashSet::new();
         let mut elements = Vec::new();
         for (place, message) in self.messages.iter().enumerate() {
@@ -180,7 +203,7 @@ impl<'a> Chat<'a> {
             let (line, time) = (message.line, message.object.time("timestamp"));
             match &*message.object.text("type") {
                 "user" => {
-                    let own = responses(message);
+                    let own = responses(&message.object);
                     if !own.is_empty() && own.iter().all(|id| given.contains(id)) {
                         reading.leave_out(line, Reason::Copy);
                         continue;
@@ -218,6 +241,13 @@ impl<'a> Chat<'a> {
         }
         draft
     }
+}
+
+/// Returns the identifiers of the calls whose results a message has.
+fn responses(object: &Object<'_>) -> Vec<String> {
+    let parts = object.objects("content");
+    let responses = parts.iter().filter_map(|part| part.object("functionResponse"));
+    responses.map(|response| response.text("id").into_owned()).collect()
 }
 
 /// Returns what a message says, however its version writes it: its texts, calls and results. A new history repeats

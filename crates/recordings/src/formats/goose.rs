@@ -208,10 +208,14 @@ impl Session {
         }
         let is_continuation = |text: &str| {
             text.starts_with("Your context was compacted")
-                || text.contains("contains a summary that was prepared because")
+                || text.starts_with("The previous message contains a summary that was prepared because")
         };
-        if was_note && blocks.first().is_some_and(|block| is_continuation(&block.text("text"))) {
+        // The first databases say nothing of who sees a message.
+        if (was_note || metadata.is_none()) && blocks.first().is_some_and(|block| is_continuation(&block.text("text")))
+        {
             self.draft.compactions.extend(self.draft.elements.len().checked_sub(1));
+            // Goose wrote this in the model's name. It answers no call.
+            return reading.leave_out(line, Reason::NoMessage);
         }
         let said: Vec<AssistantPart> = blocks.iter().filter_map(|block| assistant(block)).collect();
         if said.is_empty() {

@@ -86,12 +86,16 @@ mod store {
             session.belongs_to(parent);
             session.draft.project = directory;
             let undone = revert.as_deref().and_then(Object::read).and_then(|revert| revert.string("messageID"));
-            let parts =
-                database.all("SELECT message_id, data FROM part WHERE session_id = ?1 ORDER BY id", [&id], |row| {
-                    Ok((row.get::<_, String>(0)?, database::json(row, 1)))
-                });
+            let parts = database.all(
+                "SELECT rowid, message_id, data FROM part WHERE session_id = ?1 ORDER BY id",
+                [&id],
+                |row| Ok((database::number(row)?, row.get::<_, String>(1)?, database::json(row, 2))),
+            );
             let mut of_messages: HashMap<String, Vec<Box<RawValue>>> = HashMap::new();
-            for (message, part) in parts.map_err(fault)? {
+            for (row, message, part) in parts.map_err(fault)? {
+                if part.is_none() {
+                    reading.leave_out(row, Reason::Damaged);
+                }
                 of_messages.entry(message).or_default().extend(part);
             }
             let messages = database.all(

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lookback_recordings::{Home, Reason, RecordedFile, Recording, agents, logs};
+use lookback_recordings::{Home, Reason, RecordedFile, Recording, formats, logs};
 use lookback_wire::message::{PartRef, Role};
 use rusqlite::Connection;
 
@@ -74,7 +74,7 @@ const FILES: [Expected; 14] = [
     Expected {
         file: "gemini_cli.jsonl",
         agent: "Gemini CLI",
-        messages: 9,
+        messages: 8,
         calls: (2, r#""args":{"#),
         // Each result is in its call, too.
         results: (2, r#""functionResponse""#),
@@ -86,7 +86,7 @@ const FILES: [Expected; 14] = [
     Expected {
         file: "goose.jsonl",
         agent: "Goose",
-        messages: 7,
+        messages: 6,
         calls: (2, r#""toolRequest""#),
         results: (2, r#""toolResponse""#),
         errors: 1,
@@ -233,14 +233,14 @@ fn each_format_is_read_with_its_calls_results_usage_and_compactions() {
 /// A new format needs a file among these, so that its reader is tested like the others.
 #[test]
 fn each_format_has_a_file_among_the_tests() {
-    for agent in agents().filter(|agent| *agent != "Claude Code") {
+    for agent in formats().filter(|agent| *agent != "Claude Code") {
         assert!(FILES.iter().any(|file| file.agent == agent), "tests/logs has no file of {agent}");
     }
     let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src/formats");
     let shared = ["mod.rs", "parts.rs", "tree.rs"];
-    let formats = fs::read_dir(sources).unwrap().map(|file| file.unwrap().file_name());
-    let formats: Vec<_> = formats.filter(|name| !shared.iter().any(|other| name == other)).collect();
-    assert_eq!(formats.len(), agents().count(), "a file in src/formats is not in the list, or not a format");
+    let files = fs::read_dir(sources).unwrap().map(|file| file.unwrap().file_name());
+    let files: Vec<_> = files.filter(|name| !shared.iter().any(|other| name == other)).collect();
+    assert_eq!(files.len(), formats().count(), "a file in src/formats is not in the list, or not a format");
 }
 
 /// Every prefix of a log, and a log without any one of its lines, is read without an error.
@@ -348,10 +348,11 @@ fn the_database_of_goose_is_read_in_the_order_of_its_times() {
         INSERT INTO sessions VALUES ('s', '/home/ada/kettle', '2026-03-01 09:00:00');";
     database.execute_batch(tables).unwrap();
     let lines = fs::read_to_string(Path::new(LOGS).join("goose.jsonl")).unwrap();
-    // The rows are written backward.
-    for line in lines.lines().skip(1).collect::<Vec<_>>().into_iter().rev() {
+    // The newest row is the first.
+    let mut rows: Vec<&str> = lines.lines().skip(1).collect();
+    rows.rotate_right(1);
+    for line in rows {
         let message: serde_json::Value = serde_json::from_str(line).unwrap();
-        // Two messages have the same time. Their rows are in order.
         let row = (message["role"].as_str(), message["content"].to_string(), message["created"].as_i64());
         database
             .execute(
@@ -361,8 +362,7 @@ fn the_database_of_goose_is_read_in_the_order_of_its_times() {
             .unwrap();
     }
     let file = open(&path);
-    let mut wanted = texts(&open(&Path::new(LOGS).join("goose.jsonl")).recordings[0]);
-    wanted.swap(3, 4);
+    let wanted = texts(&open(&Path::new(LOGS).join("goose.jsonl")).recordings[0]);
     assert_eq!((file.agent, texts(&file.recordings[0])), (Some("Goose"), wanted));
 }
 

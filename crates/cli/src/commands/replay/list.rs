@@ -21,7 +21,7 @@ struct Row {
     agent: &'static str,
     project: Option<String>,
     /// The time of the newest message, in RFC 3339.
-    newest: String,
+    newest: Option<String>,
     messages: usize,
     tool_calls: usize,
     compactions: usize,
@@ -43,7 +43,7 @@ impl Row {
             id: recording.id.clone(),
             agent,
             project: recording.project.clone(),
-            newest: Timestamp::from_millisecond(*newest).unwrap_or_default().to_string(),
+            newest: newest.and_then(|time| Some(Timestamp::from_millisecond(time).ok()?.to_string())),
             messages: recording.messages.len(),
             tool_calls: calls.sum(),
             compactions: recording.compactions.len(),
@@ -56,7 +56,7 @@ impl Row {
     }
 
     fn cells(&self) -> [String; 7] {
-        let day = self.newest.get(..16).unwrap_or_default().replace('T', " ");
+        let day = self.newest.as_ref().and_then(|time| time.get(..16)).unwrap_or("–").replace('T', " ");
         let tokens = self.input_tokens.map_or_else(|| "–".to_owned(), output::number);
         let project = self.project.as_deref().unwrap_or("–");
         [
@@ -90,22 +90,27 @@ fn first_words(recording: &Recording) -> String {
 pub(super) fn run(args: &LogsArgs, json: bool) -> Result<ExitCode, Failure> {
     let rows = recordings::each(args, None, Row::new)?;
     if rows.is_empty() {
-        return Err(Failure::NoneChosen);
+        return Err(recordings::none_chosen(args));
     }
     if json {
         rows.iter().try_for_each(|(_, row)| output::json_line(row))?;
         return Ok(ExitCode::SUCCESS);
     }
     let shown = if args.has_choice() { rows.len() } else { rows.len().min(MOST) };
-    let header = ["Newest", "Agent", "Project", "Messages", "Tool calls", "Input tokens", "First words"];
+    let header = ["Newest (UTC)", "Agent", "Project", "Messages", "Tool calls", "Input tokens", "First words"];
     let table = output::table(header, &[0, 1, 2, 6], rows.iter().take(shown).map(|(_, row)| row.cells()));
     output::rows(&output::text_without(&table, &[4, 5]))?;
     let all = output::counted(rows.len() as u64, "conversation", "conversations");
     if shown < rows.len() {
-        output::message(&format!("\nThese are the newest {shown} of {all}. Choose from all of them:"));
+        output::message(&format!("\nThese are the newest {shown} of {all}; --json has all."));
     } else {
-        output::message(&format!("\n{all}. Replay them, or some of them:"));
+        output::message(&format!("\n{all}."));
     }
+    // Whoever chose them knows how.
+    if args.has_choice() || !args.files.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    output::message("Replay some of them:");
     for command in [
         "lookback replay --since 7d".to_owned(),
         "lookback replay --project .".to_owned(),
