@@ -152,7 +152,10 @@ class Lab:
 
     def report(self):
         with urllib.request.urlopen(f"{self.stand_in.base}/stand-in/report") as answer:
-            return json.load(answer)
+            report = json.load(answer)
+        # The gateway answers the calls of `recall` itself.
+        self.called = [call for call in report["called"] if not call.startswith("recall_")]
+        return report
 
     def calls(self):
         """The model calls in the gateway's log."""
@@ -194,6 +197,19 @@ class Lab:
         in_order = all(abs(step - at) <= 1 for at, step in enumerate(done, 1))
         must(in_order and sorted(done) == list(range(1, steps + 1)), f"the session {session} has the steps {done}")
         return f"{len(calls)} calls, {count} cuts, {session}"
+
+    def check_log(self, agent):
+        """Checks that the agent's own log is found, and that it has the calls that the agent made."""
+        run = [LOOKBACK, "replay", "--list", "--json"]
+        done = subprocess.run(run, capture_output=True, text=True, env=os.environ | {"HOME": str(self.home)})
+        must(done.returncode == 0 and not done.stderr, f"the log of {agent}: {done.stdout}{done.stderr}")
+        logs = [json.loads(line) for line in done.stdout.splitlines()]
+        strangers = [log for log in logs if log["agent"] != agent or log["project"] != str(self.work)]
+        must(not strangers, f"logs of others, or of other projects: {strangers}")
+        called, logged = len(self.called), sum(log["tool_calls"] for log in logs)
+        must(logged == called, f"{agent} made {called} calls, and its log has {logged}: {logs}")
+        must(all(log["input_tokens"] for log in logs), f"a log of {agent} has no usage: {logs}")
+        return f"{logged} calls in its log"
 
     def must_have_run(self, steps, report):
         wanted = [f"call_{step}" for step in range(1, steps + 1)]

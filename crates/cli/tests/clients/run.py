@@ -82,11 +82,17 @@ CLIENTS = {
 } | AGENTS
 
 
+def with_log(name, lab):
+    """Runs one client. A coding agent keeps a log of its own."""
+    said = CLIENTS[name](lab)
+    return f"{said}; {lab.check_log(name.split(',')[0])}" if name in AGENTS else said
+
+
 def inside(name):
     """Runs one client. The network has only the loopback interface."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     before = packets_out()
-    said = in_lab(CLIENTS[name])
+    said = in_lab(lambda lab: with_log(name, lab))
     tried = packets_out() - before
     # The agents look for updates and more, whatever their settings. Here they reach no server.
     must(tried == 0 or name in AGENTS, f"{tried} packets wanted to leave the machine")
