@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lookback_engine::transcript::Millis;
 use lookback_session::RecordedMessage;
-use lookback_wire::dialect::{Clue, Contradiction, ConversionError, DecodeError, Dialect, Preamble};
+use lookback_wire::dialect::{Clue, Contradiction, DecodeError, Dialect, Preamble};
 use lookback_wire::message::{AssistantPart, Content, Message, Role, SystemPart, UserPart, Wire};
 use serde_json::value::RawValue;
 
@@ -37,8 +37,8 @@ pub(crate) struct Draft<'a> {
     /// The number of calls of each model.
     pub(crate) models: BTreeMap<String, u64>,
     pub(crate) project: Option<String>,
-    /// The first message that the dialect cannot express.
-    pub(crate) unfit: Option<(usize, ConversionError)>,
+    /// The lines of messages that the dialect cannot express, such as a picture without its type.
+    pub(crate) unfit: Vec<usize>,
 }
 
 /// One element of a provider's list of messages, or one message.
@@ -133,7 +133,7 @@ impl Draft<'_> {
                     self.raw(line, time, element.to_owned());
                 }
             }
-            Err(fault) => self.unfit = self.unfit.take().or(Some((line, fault))),
+            Err(_) => self.unfit.push(line),
         }
     }
 
@@ -147,9 +147,7 @@ impl Draft<'_> {
 
     /// Decodes the messages of a log. Leaves out those that are invalid.
     pub(crate) fn decode_log(mut self, left_out: &mut LeftOut) -> Result<Recording, RecordingError> {
-        if let Some((line, fault)) = self.unfit {
-            return Err(RecordingFault::Unfit { line, fault }.into());
-        }
+        self.unfit.iter().for_each(|line| left_out.add(Reason::Damaged, *line));
         let dialect = self.dialect.unwrap_or_default();
         let messages = match self.messages(dialect, None) {
             Ok(messages) => messages,

@@ -1,6 +1,6 @@
 //! The errors of reading recordings.
 
-use lookback_wire::dialect::{Clue, Contradiction, ConversionError, DecodeError, SyntaxError};
+use lookback_wire::dialect::{Clue, Contradiction, DecodeError, SyntaxError};
 
 /// The errors of reading recordings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,9 +55,6 @@ pub(crate) enum RecordingFault {
         /// The clue by which the dialect was recognized, if it was not given.
         clue: Option<Box<Clue>>,
     },
-    /// The dialect of a log's messages cannot express one of them.
-    #[error("line {line}: {fault}")]
-    Unfit { line: usize, fault: ConversionError },
     /// A database cannot be read.
     #[cfg(feature = "sqlite")]
     #[error("the database cannot be read: {0}")]

@@ -42,6 +42,10 @@ impl Format for Cline {
     }
 
     fn recognize(&self, source: &Source<'_>) -> bool {
+        // Other programs give messages of other providers a time.
+        if source.any_message(|message| message.has("tool_calls") || message.text("role") == "tool") {
+            return false;
+        }
         source.any(|object| {
             let is_session = object.has_all(&["sessionId", "messages", "updated_at"]);
             is_session || (object.has_all(&["role", "content"]) && object.has_any(&["ts", "modelInfo"]))

@@ -30,7 +30,10 @@ impl Format for Codex {
         const KINDS: [&str; 5] = ["session_meta", "response_item", "compacted", "turn_context", "event_msg"];
         source.any(|line| {
             let is_event = line.has("payload") && KINDS.contains(&&*line.text("type"));
-            is_event || is_old_beginning(line) || line.has("record_type") || is_whole(line)
+            is_event
+                || is_old_beginning(line)
+                || (line.text("record_type") == "state" && !line.has("role"))
+                || is_whole(line)
         })
     }
 

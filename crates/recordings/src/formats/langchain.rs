@@ -21,7 +21,8 @@ impl Format for LangChain {
     }
 
     fn recognize(&self, source: &Source<'_>) -> bool {
-        source.any_message(|message| Message::read(message).is_some())
+        let is_providers = |message: &Object<'_>| message.has("role");
+        !source.any_message(is_providers) && source.any_message(|message| Message::read(message).is_some())
     }
 
     fn read(&self, source: &Source<'_>, reading: &mut Reading<'_>) -> Result<(), RecordingError> {

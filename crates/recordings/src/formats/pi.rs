@@ -1,6 +1,6 @@
 //! Sessions of pi: a tree of lines, of which the newest branch is the conversation.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use lookback_engine::transcript::Millis;
@@ -61,11 +61,11 @@ impl Format for Pi {
         }
         let tree = Tree::new(&nodes, reading);
         let Some(newest) = tree.newest(0..lines.len(), reading) else { return Ok(()) };
-        let chain = tree.chain(newest);
+        let seen: HashSet<usize> = tree.chain(newest).into_iter().collect();
         let mut places = HashMap::new();
         for (at, (line, object)) in lines.iter().enumerate() {
             // A branch begins at a line that it shares with the others, so its lines are in the order of the file.
-            if chain.binary_search(&at).is_ok() || chain.contains(&at) {
+            if seen.contains(&at) {
                 places.insert(object.string("id"), draft.elements.len());
                 if !add(&mut draft, *line, object) {
                     reading.leave_out(*line, Reason::NoMessage);

@@ -50,7 +50,7 @@ impl Format for QwenCode {
         }
         for (newest, members) in newest {
             let Some(newest) = newest else { continue };
-            let chain = tree.chain(newest);
+            let chain: HashSet<usize> = tree.chain(newest).into_iter().collect();
             let mut draft = Draft::new(reading.name, Dialect::Gemini);
             for at in members {
                 let Some((line, object)) = lines.get(at) else { continue };
