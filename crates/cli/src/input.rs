@@ -13,7 +13,7 @@ use lookback_engine::{
 };
 use lookback_models::Models;
 use lookback_presets as presets;
-use lookback_recordings::{RecordedFile, Recording, Shape};
+use lookback_recordings::{FileError, RecordedFile, Recording, Shape};
 use lookback_replay::prices::{Price, Prices};
 use lookback_wire::dialect::Target;
 use lookback_wire::dialect::{Dialect, Preamble, Request};
@@ -25,7 +25,6 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::args::TargetArgs;
 use crate::failure::Failure;
 use crate::output;
-use crate::recordings;
 
 /// The most bytes that are read from a source that may never end, such as a pipe or `/dev/zero`: 1 GiB.
 const LARGEST: u64 = 1 << 30;
@@ -82,6 +81,20 @@ pub(crate) fn text(path: &Path) -> Result<String, Failure> {
         .map_err(|fault| Failure::Text { place: place(path), fault })
 }
 
+/// Reads the recordings of a file.
+pub(crate) fn recorded(path: &Path, dialect: Option<Dialect>) -> Result<RecordedFile, Failure> {
+    let place = || place(path);
+    if !path.is_file() {
+        let read = RecordedFile::read(&text(path)?, "replay", dialect);
+        return read.map_err(|fault| Failure::Recording { place: place(), fault });
+    }
+    RecordedFile::open(path, dialect).map_err(|error| match error {
+        FileError::Io(error) => Failure::Unreadable { place: place(), error },
+        FileError::Text(fault) => Failure::Text { place: place(), fault },
+        FileError::Recording(fault) => Failure::Recording { place: place(), fault },
+    })
+}
+
 /// Returns the name of a file for messages.
 pub(crate) fn place(path: &Path) -> String {
     if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
@@ -112,7 +125,7 @@ impl Document {
     pub(crate) fn read_all(path: &Path, dialect: Option<Dialect>) -> Result<Vec<Document>, Failure> {
         let place = place(path);
         if RecordedFile::is_database(path) {
-            let file = recordings::read(path, dialect)?;
+            let file = recorded(path, dialect)?;
             let document = |recording: Recording| {
                 let text = body(&recording)?;
                 let request = Request::decode(text.as_str(), Some(recording.dialect));

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::UNIX_EPOCH;
 
 use lookback_engine::transcript::Millis;
-use lookback_recordings::{FileError, Home, RecordedFile, Recording, logs};
+use lookback_recordings::{Home, RecordedFile, Recording, logs};
 use lookback_wire::dialect::Dialect;
 
 use crate::args::LogsArgs;
@@ -95,7 +95,7 @@ impl Recordings {
                 sources.extend(in_folder(path, dialect, &choice)?);
                 continue;
             }
-            let file = read(path, dialect)?;
+            let file = input::recorded(path, dialect)?;
             if file.recordings.is_empty() {
                 return Err(Failure::Empty(input::place(path)));
             }
@@ -142,7 +142,7 @@ impl Recordings {
     fn read_as_recorded(&self) -> impl Iterator<Item = Result<Recording, Failure>> {
         self.sources.iter().flat_map(move |source| match source {
             Source::Named(recordings) => recordings.iter().cloned().map(Ok).collect::<Vec<_>>(),
-            Source::Found { path, .. } => match read(path, self.dialect) {
+            Source::Found { path, .. } => match input::recorded(path, self.dialect) {
                 Ok(file) => self.choice.of_file(file).into_iter().map(Ok).collect(),
                 // A session that is in use may have changed or gone since the first reading.
                 Err(failure) => {
@@ -184,7 +184,7 @@ pub(crate) fn each<T: Send>(
     let files = if args.files.is_empty() { on_machine(args)? } else { named_files(&args.files)? };
     let (paths, times): (Vec<_>, Vec<_>) = files.into_iter().unzip();
     let all = in_parallel(&paths, |index, path| {
-        let file = read(path, dialect)?;
+        let file = input::recorded(path, dialect)?;
         let written = times.get(index).copied().flatten();
         let (agent, left_out) = (file.agent.unwrap_or("–"), file.left_out.to_string());
         let entries = choice.of_file(file).into_iter().map(|recording| {
@@ -219,20 +219,6 @@ pub(crate) fn each<T: Send>(
 
 fn messages<'a>(recordings: impl Iterator<Item = &'a Recording>) -> u64 {
     recordings.map(|recording| recording.messages.len() as u64).sum()
-}
-
-/// Reads a file.
-pub(crate) fn read(path: &Path, dialect: Option<Dialect>) -> Result<RecordedFile, Failure> {
-    let place = || input::place(path);
-    if !path.is_file() {
-        let read = RecordedFile::read(&input::text(path)?, "replay", dialect);
-        return read.map_err(|fault| Failure::Recording { place: place(), fault });
-    }
-    RecordedFile::open(path, dialect).map_err(|error| match error {
-        FileError::Io(error) => Failure::Unreadable { place: place(), error },
-        FileError::Text(fault) => Failure::Text { place: place(), fault },
-        FileError::Recording(fault) => Failure::Recording { place: place(), fault },
-    })
 }
 
 /// Returns the logs on this machine that may have chosen conversations, each with the time at which it was written.
@@ -275,7 +261,7 @@ fn found(
 ) -> Result<Vec<Source>, Failure> {
     let paths: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
     let all = in_parallel(&paths, |_, path| {
-        let file = read(path, dialect)?;
+        let file = input::recorded(path, dialect)?;
         let left_out = file.left_out.to_string();
         let chosen = choice.of_file(file);
         Ok((chosen.len(), messages(chosen.iter()), left_out))

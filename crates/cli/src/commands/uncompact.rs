@@ -61,7 +61,7 @@ fn newest(args: &UncompactArgs) -> Result<Vec<Found>, Failure> {
     let chosen = recordings::each(&args.logs, None, is_compacted)?;
     let Some((path, id, agent)) = chosen.into_iter().find_map(|(_, found)| found) else { return Ok(Vec::new()) };
     // Only one conversation is worth keeping in memory, and it is known only now.
-    let all = recordings::read(&path, None)?.recordings;
+    let all = input::recorded(&path, None)?.recordings;
     let recording = all.into_iter().find(|recording| recording.id == id);
     let listed = recording.map(|recording| Listed { agent, path, recording, newest: None });
     Ok(listed.map(|listed| of_conversation(args, &listed)).unwrap_or_default())
