@@ -69,7 +69,7 @@ impl Recordings {
         let choice = Choice::of(args);
         let found = if args.files.is_empty() {
             Recordings {
-                sources: found(on_machine(args)?, dialect, &choice)?,
+                sources: found(on_machine(args)?.into_iter().map(|(path, _)| path).collect(), dialect, &choice)?,
                 dialect,
                 choice,
                 cache_from_usage: false,
@@ -167,7 +167,7 @@ pub(crate) fn none_chosen(args: &LogsArgs) -> Failure {
 
 /// A conversation in an agent's log, as lists show it.
 pub(crate) struct Listed {
-    pub(crate) agent: &'static str,
+    pub(crate) agent: Option<&'static str>,
     pub(crate) path: PathBuf,
     pub(crate) recording: Recording,
     /// The time of its newest message, or else of its file.
@@ -177,16 +177,15 @@ pub(crate) struct Listed {
 /// Reads the conversations that the arguments choose, and makes an entry of each. The newest come first.
 pub(crate) fn each<T: Send>(
     args: &LogsArgs,
-    dialect: Option<Dialect>,
     entry: impl Fn(&Listed) -> T + Sync,
 ) -> Result<Vec<(Option<Millis>, T)>, Failure> {
     let choice = Choice::of(args);
     let files = if args.files.is_empty() { on_machine(args)? } else { named_files(&args.files)? };
     let (paths, times): (Vec<_>, Vec<_>) = files.into_iter().unzip();
     let all = in_parallel(&paths, |index, path| {
-        let file = input::recorded(path, dialect)?;
+        let file = input::recorded(path, None)?;
         let written = times.get(index).copied().flatten();
-        let (agent, left_out) = (file.agent.unwrap_or("–"), file.left_out.to_string());
+        let (agent, left_out) = (file.agent, file.left_out.to_string());
         let entries = choice.of_file(file).into_iter().map(|recording| {
             let newest = recording.newest().or(written);
             (newest, entry(&Listed { agent, path: path.clone(), recording, newest }))
@@ -249,17 +248,12 @@ fn in_folder(folder: &Path, dialect: Option<Dialect>, choice: &Choice) -> Result
     let mut files = Vec::new();
     find(folder, &mut files)?;
     files.sort();
-    let sources = found(files.into_iter().map(|path| (path, None)).collect(), dialect, choice)?;
+    let sources = found(files, dialect, choice)?;
     if sources.is_empty() { Err(Failure::Empty(folder.display().to_string())) } else { Ok(sources) }
 }
 
 /// Reads files once, and returns those that have recordings.
-fn found(
-    files: Vec<(PathBuf, Option<Millis>)>,
-    dialect: Option<Dialect>,
-    choice: &Choice,
-) -> Result<Vec<Source>, Failure> {
-    let paths: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
+fn found(paths: Vec<PathBuf>, dialect: Option<Dialect>, choice: &Choice) -> Result<Vec<Source>, Failure> {
     let all = in_parallel(&paths, |_, path| {
         let file = input::recorded(path, dialect)?;
         let left_out = file.left_out.to_string();

@@ -1,7 +1,7 @@
 //! An agent's SQLite database, which is read and never changed.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -9,8 +9,6 @@ use rusqlite::{Connection, OpenFlags, Params, Row};
 use serde_json::value::RawValue;
 use tempfile::TempDir;
 
-/// The first bytes of a database.
-const MAGIC: &[u8] = b"SQLite format 3\0";
 /// The largest database that is copied: 4 GiB.
 const LARGEST: u64 = 4 << 30;
 
@@ -19,12 +17,6 @@ pub(crate) struct Database {
     connection: Connection,
     // Removed when the connection is closed.
     _copy: Option<TempDir>,
-}
-
-/// Returns whether a file is a database.
-pub(crate) fn is_database(path: &Path) -> bool {
-    let mut first = [0; 16];
-    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *MAGIC
 }
 
 impl Database {

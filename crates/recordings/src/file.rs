@@ -1,20 +1,23 @@
 //! Reading a file: which format it has, and its conversations.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 
 use lookback_wire::dialect::Dialect;
 
 #[cfg(feature = "sqlite")]
-use crate::database::{self, Database};
+use crate::database::Database;
 use crate::error::{RecordingError, RecordingFault};
-use crate::formats::{self, Reading, Source};
+use crate::formats::{self, Format, Reading, Source};
 use crate::left_out::LeftOut;
 use crate::recording::Recording;
 use crate::shape::Shape;
 use crate::unpack::{self, TextError};
 use crate::{transcripts, values};
+
+/// The first bytes of an SQLite database.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// The conversations of a file.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +52,7 @@ impl RecordedFile {
     /// Returns an error if the file cannot be read, or if [`RecordedFile::read`] returns one.
     pub fn open(path: &Path, dialect: Option<Dialect>) -> Result<RecordedFile, FileError> {
         #[cfg(feature = "sqlite")]
-        if database::is_database(path) {
+        if RecordedFile::is_database(path) {
             return Ok(read_database(path)?);
         }
         let text = unpack::read_text(fs::read(path)?, unpack::LARGEST)?;
@@ -59,13 +62,8 @@ impl RecordedFile {
     /// Returns whether a file is a database, which has no text.
     #[doc(hidden)]
     pub fn is_database(path: &Path) -> bool {
-        #[cfg(feature = "sqlite")]
-        return database::is_database(path);
-        #[cfg(not(feature = "sqlite"))]
-        return {
-            let _ = path;
-            false
-        };
+        let mut first = [0; MAGIC.len()];
+        File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *MAGIC
     }
 
     /// Reads the text of a file. See [`Recording::read`] for the formats.
@@ -105,12 +103,18 @@ fn read(text: &str, name: &str, path: Option<&Path>, dialect: Option<Dialect>) -
 
 fn read_log(text: &str, name: &str, path: Option<&Path>) -> Result<RecordedFile, RecordingError> {
     let Some(format) = formats::of(text) else { return Ok(RecordedFile::default()) };
-    let (mut left_out, mut recordings) = (LeftOut::default(), Vec::new());
+    let mut left_out = LeftOut::default();
     let values = values::salvage(text, &mut left_out);
-    let mut on_recording = |recording| recordings.push(recording);
-    let mut reading = Reading::new(name, path, left_out, &mut on_recording);
-    format.read(&Source::Values(&values), &mut reading)?;
-    let left_out = reading.left_out;
+    read_source(format, &Source::Values(&values), Reading::new(name, path, left_out))
+}
+
+fn read_source(
+    format: &dyn Format,
+    source: &Source<'_>,
+    mut reading: Reading<'_>,
+) -> Result<RecordedFile, RecordingError> {
+    format.read(source, &mut reading)?;
+    let Reading { recordings, left_out, .. } = reading;
     Ok(RecordedFile { agent: Some(format.name()), recordings, left_out })
 }
 
@@ -160,12 +164,7 @@ fn read_database(path: &Path) -> Result<RecordedFile, RecordingError> {
     let database = Database::open(path).map_err(RecordingFault::Database)?;
     let source = Source::Database(&database);
     let format = formats::of_source(&source).ok_or(RecordingFault::NoStore)?;
-    let mut recordings = Vec::new();
-    let mut on_recording = |recording| recordings.push(recording);
-    let mut reading = Reading::new(stem(path), Some(path), LeftOut::default(), &mut on_recording);
-    format.read(&source, &mut reading)?;
-    let left_out = reading.left_out;
-    Ok(RecordedFile { agent: Some(format.name()), recordings, left_out })
+    read_source(format, &source, Reading::new(stem(path), Some(path), LeftOut::default()))
 }
 
 /// Returns the name of a file without its endings.

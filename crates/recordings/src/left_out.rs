@@ -31,26 +31,6 @@ impl Reason {
     pub fn is_fault(self) -> bool {
         matches!(self, Reason::Damaged | Reason::Unknown | Reason::NoParent | Reason::OldEnd)
     }
-
-    /// Returns whether the lines are in no recording.
-    #[doc(hidden)]
-    pub fn is_left_out(self) -> bool {
-        !matches!(self, Reason::NoParent | Reason::OldEnd)
-    }
-
-    /// Returns a name for machines, such as `damaged`.
-    #[doc(hidden)]
-    pub fn name(self) -> &'static str {
-        match self {
-            Reason::Damaged => "damaged",
-            Reason::Copy => "copy",
-            Reason::OtherBranch => "other_branch",
-            Reason::NoMessage => "no_message",
-            Reason::Unknown => "unknown",
-            Reason::NoParent => "no_parent",
-            Reason::OldEnd => "old_end",
-        }
-    }
 }
 
 impl fmt::Display for Reason {
@@ -96,12 +76,6 @@ impl LeftOut {
     /// Returns how many lines have this reason.
     pub fn of(&self, reason: Reason) -> usize {
         self.0.get(&reason).map_or(0, |lines| lines.count)
-    }
-
-    /// Returns how many lines are in no recording.
-    #[doc(hidden)]
-    pub fn count(&self) -> usize {
-        self.iter().filter(|(reason, _)| reason.is_left_out()).map(|(_, lines)| lines.count).sum()
     }
 }
 

@@ -24,8 +24,6 @@ pub struct LogFile {
     pub path: PathBuf,
     /// The time at which it was written last, in milliseconds since 1970. 0 if the system does not say.
     pub written: Millis,
-    /// Its size in bytes.
-    pub bytes: u64,
 }
 
 /// Returns the names of all formats: of agents, and of libraries.
@@ -82,8 +80,7 @@ fn find(format: &dyn Format, folder: &Path, depth: usize, found: &mut impl FnMut
             let log = path.with_extension(format!("{}-wal", path.extension().unwrap_or_default().display()));
             let written = written(&path).max(written(&log)).unwrap_or_default();
             let written = Millis::try_from(written.as_millis()).unwrap_or_default();
-            let bytes = entry.metadata().map_or(0, |about| about.len());
-            found(LogFile { agent: format.name(), path, written, bytes });
+            found(LogFile { agent: format.name(), path, written });
         }
     }
 }

@@ -49,11 +49,6 @@ impl<'a> Object<'a> {
         self.str(key).map(Cow::into_owned)
     }
 
-    /// Returns a member that is a string, or any other value as JSON.
-    pub(crate) fn text_or_number(&self, key: &str) -> Cow<'a, str> {
-        self.str(key).or(self.get(key).map(|value| Cow::Borrowed(value.get()))).unwrap_or_default()
-    }
-
     /// Returns whether a member is `true`.
     pub(crate) fn is(&self, key: &str) -> bool {
         self.get(key).is_some_and(|value| value.get() == "true")

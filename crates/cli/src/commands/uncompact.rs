@@ -18,7 +18,7 @@ const MOST_NAMES: usize = 40;
 struct Found {
     file: String,
     id: String,
-    agent: &'static str,
+    agent: Option<&'static str>,
     /// The messages of the conversation.
     of: usize,
     #[serde(flatten)]
@@ -33,7 +33,7 @@ struct Found {
 
 pub(crate) fn run(args: &UncompactArgs) -> Result<ExitCode, Failure> {
     let found = if args.all {
-        let found = recordings::each(&args.logs, None, |listed| of_conversation(args, listed))?;
+        let found = recordings::each(&args.logs, |listed| of_conversation(args, listed))?;
         found.into_iter().flat_map(|(_, found)| found).collect()
     } else {
         newest(args)?
@@ -58,7 +58,7 @@ fn newest(args: &UncompactArgs) -> Result<Vec<Found>, Failure> {
         let id = (!listed.recording.compactions.is_empty()).then(|| listed.recording.id.clone());
         id.map(|id| (listed.path.clone(), id, listed.agent))
     };
-    let chosen = recordings::each(&args.logs, None, is_compacted)?;
+    let chosen = recordings::each(&args.logs, is_compacted)?;
     let Some((path, id, agent)) = chosen.into_iter().find_map(|(_, found)| found) else { return Ok(Vec::new()) };
     // Only one conversation is worth keeping in memory, and it is known only now.
     let all = input::recorded(&path, None)?.recordings;
@@ -80,7 +80,7 @@ fn of_conversation(args: &UncompactArgs, listed: &Listed) -> Vec<Found> {
         Found {
             file: input::place(path),
             id: recording.id.clone(),
-            agent,
+            agent: *agent,
             of: recording.messages.len(),
             note_tokens: counter.text(&note),
             rules_in_note: lost.rules.iter().filter(|rule| note.contains(&rule.text)).count(),
@@ -104,7 +104,8 @@ fn show(found: &Found) -> Result<(), Failure> {
     let Found { lost, agent, id, of, .. } = found;
     let messages = output::counted(lost.messages as u64, "message", "messages");
     output::line(&format!(
-        "{agent} replaced {messages} by a summary, message {} of {of} in {}.",
+        "{} replaced {messages} by a summary, message {} of {of} in {}.",
+        agent.unwrap_or("The client"),
         lost.summary,
         output::plain(id)
     ))?;
@@ -170,7 +171,7 @@ fn table(found: &[Found]) -> Result<(), Failure> {
     for found in found {
         let figures = figures(found);
         sums.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
-        rows.push(row(output::plain(&found.id), found.agent, figures));
+        rows.push(row(output::plain(&found.id), found.agent.unwrap_or("–"), figures));
     }
     rows.push(row("total".to_owned(), "", sums));
     let header =

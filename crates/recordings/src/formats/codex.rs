@@ -147,8 +147,7 @@ impl<'a> Rollout<'a> {
         if item.text("role") == "user" && !is_context(item) {
             self.turns.push(self.draft.elements.len());
         }
-        let is_answer = item.text("role") == "assistant" || kind.ends_with("_call") || kind == "reasoning";
-        self.is_counted &= !is_answer;
+        self.is_counted &= !is_answer(item);
         // Metadata of Codex and of its own service.
         let item = item.write_without(&["internal_chat_message_metadata_passthrough", "metadata", "timestamp"]);
         self.draft.raw(number, time, item);
@@ -160,7 +159,7 @@ impl<'a> Rollout<'a> {
         let answer = self.draft.elements.last().and_then(|last| Object::read(&last.message)?.first("content"));
         let answer = answer.map(|block| block.text("text").into_owned()).filter(|text| !text.is_empty());
         let is_summary = answer.is_some_and(|text| payload.text("message").contains(&text));
-        if is_summary && is_answer_at(self.draft.elements.last()) {
+        if is_summary && self.draft.elements.last().is_some_and(is_answered_by) {
             let is_reasoning =
                 |element: &Element| Object::read(&element.message).is_some_and(|item| item.text("type") == "reasoning");
             let last = self.draft.elements.len().saturating_sub(1);
@@ -218,7 +217,7 @@ impl<'a> Rollout<'a> {
         usage.output = reported.tokens("output_tokens");
         usage.model.clone_from(&self.model);
         // Results may have come before the usage.
-        let answer = self.draft.elements.iter().rposition(|element| is_answer(&element.message));
+        let answer = self.draft.elements.iter().rposition(is_answered_by);
         let answer = answer.filter(|_| !self.is_counted);
         self.draft.used_by(answer, time, usage);
         self.is_counted = true;
@@ -233,12 +232,11 @@ impl<'a> Rollout<'a> {
     }
 }
 
-fn is_answer_at(element: Option<&Element>) -> bool {
-    element.is_some_and(|element| is_answer(&element.message))
+fn is_answered_by(element: &Element) -> bool {
+    Object::read(&element.message).is_some_and(|item| is_answer(&item))
 }
 
-fn is_answer(item: &RawValue) -> bool {
-    let Some(item) = Object::read(item) else { return false };
+fn is_answer(item: &Object<'_>) -> bool {
     let kind = item.text("type");
     item.text("role") == "assistant" || kind.ends_with("_call") || kind == "reasoning"
 }

@@ -154,7 +154,7 @@ impl Bubbles {
         if let Some(model) = bubble.object("modelInfo").and_then(|info| info.string("modelName")) {
             *draft.models.entry(model).or_default() += 1;
         }
-        if bubble.text_or_number("type") == "1" {
+        if bubble.tokens("type") == 1 {
             self.close(draft);
             return draft.user(line, time, text.map(UserPart::Text).into_iter().collect());
         }
@@ -301,8 +301,7 @@ mod store {
             let found = database.all("SELECT value FROM cursorDiskKV WHERE key = ?1", [key], database::bytes);
             found.ok()?.into_iter().next()
         };
-        let mut ignored = |_| {};
-        let mut reading = Reading::new("", None, crate::left_out::LeftOut::default(), &mut ignored);
+        let mut reading = Reading::new("", None, crate::left_out::LeftOut::default());
         add_state(draft, &state, blob, &mut reading) && !draft.elements.is_empty()
     }
 

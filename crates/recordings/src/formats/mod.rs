@@ -190,18 +190,13 @@ pub(crate) struct Reading<'a> {
     /// The place of the file, if it is one.
     path: Option<&'a Path>,
     pub(crate) left_out: LeftOut,
+    pub(crate) recordings: Vec<Recording>,
     names: HashMap<String, usize>,
-    on_recording: &'a mut dyn FnMut(Recording),
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn new(
-        name: &'a str,
-        path: Option<&'a Path>,
-        left_out: LeftOut,
-        on_recording: &'a mut dyn FnMut(Recording),
-    ) -> Self {
-        Reading { name, path, left_out, names: HashMap::new(), on_recording }
+    pub(crate) fn new(name: &'a str, path: Option<&'a Path>, left_out: LeftOut) -> Self {
+        Reading { name, path, left_out, recordings: Vec::new(), names: HashMap::new() }
     }
 
     /// Returns the name of the file's folder, for agents that keep the files of each task in a folder.
@@ -237,7 +232,7 @@ impl<'a> Reading<'a> {
         if *count > 1 {
             recording.id = format!("{}-{count}", recording.id);
         }
-        (self.on_recording)(recording);
+        self.recordings.push(recording);
         Ok(())
     }
 }

@@ -18,7 +18,7 @@ const MOST: usize = 20;
 #[derive(Serialize)]
 struct Row {
     id: String,
-    agent: &'static str,
+    agent: Option<&'static str>,
     project: Option<String>,
     /// The time of the newest message, in RFC 3339.
     newest: Option<String>,
@@ -41,7 +41,7 @@ impl Row {
         let calls = recording.messages.iter().map(|recorded| recorded.message.tool_calls().count());
         Row {
             id: recording.id.clone(),
-            agent,
+            agent: *agent,
             project: recording.project.clone(),
             newest: newest.and_then(|time| Some(Timestamp::from_millisecond(time).ok()?.to_string())),
             messages: recording.messages.len(),
@@ -61,7 +61,7 @@ impl Row {
         let project = self.project.as_deref().unwrap_or("–");
         [
             day,
-            self.agent.to_owned(),
+            self.agent.unwrap_or("–").to_owned(),
             output::plain(project),
             self.messages.to_string(),
             self.tool_calls.to_string(),
@@ -88,7 +88,7 @@ fn first_words(recording: &Recording) -> String {
 }
 
 pub(super) fn run(args: &LogsArgs, json: bool) -> Result<ExitCode, Failure> {
-    let rows = recordings::each(args, None, Row::new)?;
+    let rows = recordings::each(args, Row::new)?;
     if rows.is_empty() {
         return Err(recordings::none_chosen(args));
     }
