@@ -23,9 +23,10 @@ impl Database {
     /// Opens a database. SQLite would create files beside it if the agent has written to its log, so such a database is
     /// copied first.
     pub(crate) fn open(path: &Path) -> Result<Database, String> {
-        let log = beside(path, "-wal");
-        let is_written = fs::metadata(&log).is_ok_and(|about| about.len() > 0);
-        let copy = is_written.then(|| copied(path, &log)).transpose().map_err(|error| error.to_string())?;
+        // The changes since the file was complete, or what they have replaced.
+        let is_written = |ending: &&str| fs::metadata(beside(path, ending)).is_ok_and(|about| about.len() > 0);
+        let log = ["-wal", "-journal"].into_iter().find(is_written);
+        let copy = log.map(|ending| copied(path, ending)).transpose().map_err(|error| error.to_string())?;
         let place = match &copy {
             Some(folder) => format!("file:{}", escaped(&folder.path().join("copy.db"))),
             None => format!("file:{}?immutable=1", escaped(path)),
@@ -92,11 +93,12 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 }
 
 /// Copies a database with its log. Copies again if one of them has changed meanwhile.
-fn copied(path: &Path, log: &Path) -> io::Result<TempDir> {
+fn copied(path: &Path, ending: &str) -> io::Result<TempDir> {
     const TRIES: usize = 5;
+    let log = beside(path, ending);
     let state = || -> io::Result<[(u64, SystemTime); 2]> {
         let of = |path: &Path| fs::metadata(path).and_then(|about| Ok((about.len(), about.modified()?)));
-        Ok([of(path)?, of(log)?])
+        Ok([of(path)?, of(&log)?])
     };
     let folder = tempfile::tempdir()?;
     for _ in 0..TRIES {
@@ -105,7 +107,7 @@ fn copied(path: &Path, log: &Path) -> io::Result<TempDir> {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "an agent is using it, and it is over 4 GiB"));
         }
         fs::copy(path, folder.path().join("copy.db"))?;
-        fs::copy(log, folder.path().join("copy.db-wal"))?;
+        fs::copy(&log, beside(&folder.path().join("copy.db"), ending))?;
         if state()? == before {
             return Ok(folder);
         }
@@ -115,5 +117,7 @@ fn copied(path: &Path, log: &Path) -> io::Result<TempDir> {
 
 /// Writes a path for a URI.
 fn escaped(path: &Path) -> String {
-    path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+    let path = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    // What follows two slashes would be the name of a host.
+    if path.starts_with("//") { format!("/{}", path.trim_start_matches('/')) } else { path }
 }

@@ -220,7 +220,9 @@ impl Draft<'_> {
     fn remove_invalid(&mut self, dialect: Dialect) -> Vec<usize> {
         let is_valid = |element: &Element| dialect.decode_list(&[&element.message]).is_ok();
         let kept: Vec<bool> = self.elements.iter().map(is_valid).collect();
-        let before = |index: usize| kept.iter().take(index).filter(|is_kept| **is_kept).count();
+        let mut counts = vec![0];
+        kept.iter().for_each(|is_kept| counts.push(counts.last().copied().unwrap_or(0) + usize::from(*is_kept)));
+        let before = |index: usize| counts.get(index).or(counts.last()).copied().unwrap_or(0);
         self.usage.retain(|usage| kept.get(usage.message) == Some(&true));
         self.usage.iter_mut().chain(&mut self.aside).for_each(|usage| usage.message = before(usage.message));
         self.compactions.retain(|at| kept.get(*at) == Some(&true));

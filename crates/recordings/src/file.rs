@@ -10,7 +10,7 @@ use lookback_wire::dialect::Dialect;
 use crate::database::Database;
 use crate::error::{RecordingError, RecordingFault};
 use crate::formats::{self, Format, Reading, Source};
-use crate::left_out::LeftOut;
+use crate::left_out::{LeftOut, Reason};
 use crate::recording::Recording;
 use crate::shape::Shape;
 use crate::unpack::{self, TextError};
@@ -104,7 +104,15 @@ fn read(text: &str, name: &str, path: Option<&Path>, dialect: Option<Dialect>) -
 fn read_log(text: &str, name: &str, path: Option<&Path>) -> Result<RecordedFile, RecordingError> {
     let Some(format) = formats::of(text) else { return Ok(RecordedFile::default()) };
     let mut left_out = LeftOut::default();
-    let values = values::salvage(text, &mut left_out);
+    let mut values = values::salvage(text, &mut left_out);
+    // No format has a line that is only a number or a text.
+    values.retain(|(line, value)| {
+        let is_known = value.get().starts_with(['{', '[']);
+        if !is_known {
+            left_out.add(Reason::Unknown, *line);
+        }
+        is_known
+    });
     read_source(format, &Source::Values(&values), Reading::new(name, path, left_out))
 }
 

@@ -69,6 +69,12 @@ impl RecordedUsage {
         RecordedUsage { message, input: 0, cache_write: 0, cache_read: 0, output: 0, model: None, time: None }
     }
 
+    /// Creates a usage from a report whose input tokens include those that were read from the cache and written to it.
+    pub(crate) fn of_whole(input: u64, cache_read: u64, cache_write: u64, output: u64, model: Option<String>) -> Self {
+        let input = input.saturating_sub(cache_read.saturating_add(cache_write));
+        RecordedUsage { input, cache_read, cache_write, output, model, ..RecordedUsage::new(0) }
+    }
+
     /// Returns all input tokens, cached or not.
     ///
     /// ```

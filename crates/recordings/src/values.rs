@@ -71,7 +71,10 @@ pub(crate) fn first(text: &str, count: usize) -> Vec<(usize, &RawValue)> {
     }
     if is_pretty(text) {
         let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
-        return values.map_while(Result::ok).take(count).map(|value| (0, value)).collect();
+        let values: Vec<_> = values.map_while(Result::ok).take(count).map(|value| (0, value)).collect();
+        if !values.is_empty() {
+            return values;
+        }
     }
     let mut values = Vec::new();
     for line in text.split('\n').take(count) {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::tree::{Node, Tree};
-use super::{Format, Reading, Source};
+use super::{Format, Reading, Source, side_chain};
 use crate::draft::Draft;
 use crate::error::RecordingError;
 use crate::home::Home;
@@ -38,7 +38,13 @@ impl Format for ClaudeCode {
                 "user" | "assistant" => line.has("message") && (of_session || line.has_any(&["uuid", "parentUuid"])),
                 "summary" => line.has("leafUuid"),
                 "file-history-snapshot" => line.has("snapshot"),
-                kind => of_session && !line.has_any(&["role", "messages", "call_id"]) && !kind.ends_with("_call"),
+                // A line of the SDK's stream.
+                "system" | "result" | "stream_event" if line.has("session_id") => line.has_any(&["subtype", "event"]),
+                // Messages of others may also name their session.
+                kind => {
+                    let is_other = line.has_any(&["role", "messages", "call_id", "data", "content"]);
+                    line.has("sessionId") && (line.has_any(&["uuid", "leafUuid"]) || kind.contains('-') || !is_other)
+                }
             }
         })
     }
@@ -47,22 +53,15 @@ impl Format for ClaudeCode {
         let lines = lines(source, reading);
         let nodes: Vec<Node> = lines.iter().map(|line| line.node()).collect();
         let tree = Tree::new(&nodes, reading);
-        let mut drafts = Vec::new();
+        let (shapes, mut drafts) = (shapes(source), Vec::new());
         for members in tree.members() {
-            drafts.extend(draft(&lines, &tree, &members, reading));
+            drafts.extend(draft(&lines, &tree, &members, &shapes, reading));
         }
         // Commands that never reached the model leave conversations without an answer.
         if drafts.iter().any(|(_, is_answered)| *is_answered) {
             drafts.retain(|(_, is_answered)| *is_answered);
         }
-        let shape = shape(source);
-        for (mut draft, _) in drafts {
-            if let Some(shape) = &shape {
-                (draft.system, draft.tools) = (shape.get("system"), shape.get("tools"));
-            }
-            reading.push(draft)?;
-        }
-        Ok(())
+        drafts.into_iter().try_for_each(|(draft, _)| reading.push(draft))
     }
 }
 
@@ -209,13 +208,15 @@ fn lines<'a>(source: &Source<'a>, reading: &mut Reading<'_>) -> Vec<Line<'a>> {
     lines
 }
 
-/// Returns the newest system prompt and tools, which newer versions record.
-fn shape<'a>(source: &Source<'a>) -> Option<Object<'a>> {
+/// Returns the newest system prompt and tools of the person's conversation and of each side chain, which newer versions
+/// record.
+fn shapes<'a>(source: &Source<'a>) -> HashMap<Option<String>, Object<'a>> {
     let of_line = |(_, value): &(usize, &'a RawValue)| {
         let is_shape = value.get().contains("\"api-request-shape\"");
-        is_shape.then(|| Object::read(value)?.object("shape"))?
+        let line = is_shape.then(|| Object::read(value))??;
+        Some((line.string("agentId"), line.object("shape")?))
     };
-    source.values().iter().rev().find_map(of_line)
+    source.values().iter().filter_map(of_line).collect()
 }
 
 /// Returns whether a line that is not read has a message in it, under a kind that is not known.
@@ -282,6 +283,7 @@ fn draft<'a>(
     lines: &[Line<'a>],
     tree: &Tree,
     members: &[usize],
+    shapes: &HashMap<Option<String>, Object<'a>>,
     reading: &mut Reading<'_>,
 ) -> Option<(Draft<'a>, bool)> {
     let get = |at: usize| lines.get(at).and_then(|line| Some((line, line.said.as_ref()?)));
@@ -345,8 +347,11 @@ fn draft<'a>(
     draft.id = match line.side.as_deref() {
         None => session.to_owned(),
         Some("") => format!("{session}/side"),
-        Some(agent) => format!("{session}/agent-{agent}"),
+        Some(agent) => side_chain(session, agent),
     };
+    if let Some(shape) = shapes.get(&line.side) {
+        (draft.system, draft.tools) = (shape.get("system"), shape.get("tools"));
+    }
     draft.project = members.iter().find_map(|at| lines.get(*at)?.project.clone());
     Some((draft, is_answered))
 }

@@ -86,13 +86,21 @@ fn add(draft: &mut Draft<'_>, line: usize, message: &Object<'_>, reading: &mut R
         Err(_) => return reading.leave_out(line, Reason::Damaged),
     }
     if let Some(reported) = message.object("metrics") {
-        let mut usage = RecordedUsage::new(0);
-        (usage.cache_read, usage.cache_write) =
-            (reported.tokens("cacheReadTokens"), reported.tokens("cacheWriteTokens"));
-        usage.input = reported.tokens("inputTokens").saturating_sub(usage.cache_read + usage.cache_write);
-        usage.output = reported.tokens("outputTokens");
         let model = message.object("modelInfo");
-        usage.model = model.and_then(|model| model.string("id").or(model.string("modelId")));
+        let model = model.and_then(|model| model.string("id").or(model.string("modelId")));
+        let usage = match reported.object("tokens") {
+            // The extension's numbers: its input excludes what the cache had, which it adds up.
+            Some(tokens) => {
+                let cached = tokens.tokens("cached");
+                let input = tokens.tokens("prompt") + cached;
+                RecordedUsage::of_whole(input, cached, 0, tokens.tokens("completion"), model)
+            }
+            None => {
+                let (read, write) = (reported.tokens("cacheReadTokens"), reported.tokens("cacheWriteTokens"));
+                let (input, output) = (reported.tokens("inputTokens"), reported.tokens("outputTokens"));
+                RecordedUsage::of_whole(input, read, write, output, model)
+            }
+        };
         draft.used(true, time, usage);
     }
 }
@@ -114,6 +122,10 @@ fn content(message: &Object<'_>) -> Option<String> {
             "reasoning" | "thoughtSignature" => return None,
             "text" if block.text("text").trim().is_empty() => return None,
             "tool_result" => tool_result(&block),
+            "image" if !block.has("source") => {
+                let (data, mime) = (block.get("data")?.get(), block.get("mediaType")?.get());
+                format!(r#"{{"type":"image","source":{{"type":"base64","media_type":{mime},"data":{data}}}}}"#)
+            }
             _ => block.write_without(&OWN).get().to_owned(),
         })
     };

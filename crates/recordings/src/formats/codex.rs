@@ -7,7 +7,7 @@ use lookback_engine::transcript::Millis;
 use lookback_wire::dialect::Dialect;
 use serde_json::value::RawValue;
 
-use super::{Format, Reading, Source};
+use super::{Format, Reading, Source, side_chain};
 use crate::draft::{Draft, Element};
 use crate::error::RecordingError;
 use crate::home::Home;
@@ -41,7 +41,15 @@ impl Format for Codex {
         let mut rollout = Rollout { draft: Draft::new(reading.name, Dialect::OpenAiResponses), ..Rollout::default() };
         let lines: Vec<_> =
             source.values().iter().filter_map(|(line, value)| Some((*line, Object::read(value)?))).collect();
-        rollout.has_records = lines.iter().any(|(_, line)| line.text("type") == "token_usage_record");
+        // A newer version may continue the file of an older one. It writes the first record just behind its first answer,
+        // perhaps after an event for the same call.
+        let of_session =
+            |(_, line): &(usize, Object<'_>)| line.text("type") == "turn_context" || is_event(line, "task_started");
+        let record = lines.iter().position(|(_, line)| line.text("type") == "token_usage_record");
+        rollout.records = record.map(|record| {
+            let turn = lines.iter().take(record).rposition(of_session).unwrap_or(0);
+            lines.get(turn).map_or(0, |(number, _)| *number)
+        });
         for (number, line) in &lines {
             if is_whole(line) {
                 if let Some(meta) = line.object("session") {
@@ -52,8 +60,13 @@ impl Format for Codex {
             }
             rollout.add(*number, line, reading);
         }
+        rollout.flush();
         reading.push(rollout.draft)
     }
+}
+
+fn is_event(line: &Object<'_>, kind: &str) -> bool {
+    line.text("type") == "event_msg" && line.object("payload").is_some_and(|payload| payload.text("type") == kind)
 }
 
 /// Returns whether a line is the first one of the oldest rollouts, whose items have no envelope.
@@ -72,12 +85,16 @@ struct Rollout<'a> {
     draft: Draft<'a>,
     model: Option<String>,
     has_meta: bool,
-    /// Whether each call has a line with its usage. Older versions only have the sums, in events.
-    has_records: bool,
+    /// The line from which on each call has a line with its usage. Older versions only have the sums, in events.
+    records: Option<usize>,
     /// The sums of the last event, which is repeated when only limits of the account have changed.
     sums: Option<&'a str>,
     /// Whether the newest call has its usage.
     is_counted: bool,
+    /// Whether the usage of a call comes before its answer, as in some versions.
+    is_early: bool,
+    /// A usage whose answer has not come.
+    early: Option<(Option<Millis>, RecordedUsage)>,
     /// The elements that begin the turns of the person.
     turns: Vec<usize>,
 }
@@ -98,13 +115,14 @@ impl<'a> Rollout<'a> {
                 reading.leave_out(number, Reason::NoMessage);
             }
             "token_usage_record" => {
+                self.is_early = false;
                 if let Some(usage) = payload.object("usage") {
                     self.used(time, &usage);
                 }
                 reading.leave_out(number, Reason::NoMessage);
             }
             "event_msg" => {
-                self.event(time, &payload, reading);
+                self.event(number, time, &payload, reading);
                 reading.leave_out(number, Reason::NoMessage);
             }
             _ => reading.leave_out(number, Reason::NoMessage),
@@ -131,7 +149,11 @@ impl<'a> Rollout<'a> {
         if let Some(id) = meta.string("id") {
             let parent = meta.object("source").and_then(|source| source.object("subagent")?.object("thread_spawn"));
             let parent = parent.and_then(|spawn| spawn.string("parent_thread_id"));
-            self.draft.id = parent.map_or(id.clone(), |parent| format!("{parent}/agent-{id}"));
+            self.draft.id = parent.map_or(id.clone(), |parent| side_chain(&parent, &id));
+        }
+        if meta.has("history_base") {
+            // The messages that it continues are only in the file of the conversation from which it was forked.
+            reading.leave_out(number, Reason::NoParent);
         }
         self.draft.project = meta.string("cwd");
         let instructions = meta.object("base_instructions").and_then(|base| base.get("text"));
@@ -147,13 +169,19 @@ impl<'a> Rollout<'a> {
         if item.text("role") == "user" && !is_context(item) {
             self.turns.push(self.draft.elements.len());
         }
-        self.is_counted &= !is_answer(item);
         // Metadata of Codex and of its own service.
-        let item = item.write_without(&["internal_chat_message_metadata_passthrough", "metadata", "timestamp"]);
-        self.draft.raw(number, time, item);
+        let written = item.write_without(&["internal_chat_message_metadata_passthrough", "metadata", "timestamp"]);
+        self.draft.raw(number, time, written);
+        if is_answer(item) {
+            self.is_counted = false;
+            if let Some((time, usage)) = self.early.take() {
+                self.draft.used(true, time, usage);
+            }
+        }
     }
 
     fn compacted(&mut self, number: usize, time: Option<Millis>, payload: &Object<'a>, reading: &mut Reading<'_>) {
+        self.flush();
         let kept = payload.objects("replacement_history");
         // The answer to the request for a summary is in no later request, only its text.
         let answer = self.draft.elements.last().and_then(|last| Object::read(&last.message)?.first("content"));
@@ -189,9 +217,9 @@ impl<'a> Rollout<'a> {
         self.is_counted = true;
     }
 
-    fn event(&mut self, time: Option<Millis>, event: &Object<'a>, reading: &mut Reading<'_>) {
+    fn event(&mut self, number: usize, time: Option<Millis>, event: &Object<'a>, reading: &mut Reading<'_>) {
         match &*event.text("type") {
-            "token_count" if !self.has_records => {
+            "token_count" if self.records.is_none_or(|first| number < first) => {
                 let Some(info) = event.object("info") else { return };
                 let sums = info.get("total_token_usage").map(RawValue::get);
                 if sums.is_some() && sums == self.sums {
@@ -210,21 +238,36 @@ impl<'a> Rollout<'a> {
     /// Adds the usage of a call. If no answer came since the last usage, it was a call for something else, such as a
     /// summary.
     fn used(&mut self, time: Option<Millis>, reported: &Object<'_>) {
-        let mut usage = RecordedUsage::new(0);
-        usage.cache_read = reported.tokens("cached_input_tokens");
-        usage.cache_write = reported.tokens("cache_write_input_tokens");
-        usage.input = reported.tokens("input_tokens").saturating_sub(usage.cache_read + usage.cache_write);
-        usage.output = reported.tokens("output_tokens");
-        usage.model.clone_from(&self.model);
+        let (read, write) = (reported.tokens("cached_input_tokens"), reported.tokens("cache_write_input_tokens"));
+        let (input, output) = (reported.tokens("input_tokens"), reported.tokens("output_tokens"));
+        let usage = RecordedUsage::of_whole(input, read, write, output, self.model.clone());
+        if self.is_early {
+            self.flush();
+            self.early = Some((time, usage));
+            return;
+        }
         // Results may have come before the usage.
         let answer = self.draft.elements.iter().rposition(is_answered_by);
-        let answer = answer.filter(|_| !self.is_counted);
-        self.draft.used_by(answer, time, usage);
+        if answer.is_none() && self.records.is_none() && self.draft.aside.is_empty() {
+            self.is_early = true;
+            self.early = Some((time, usage));
+            return;
+        }
+        self.draft.used_by(answer.filter(|_| !self.is_counted), time, usage);
         self.is_counted = true;
+    }
+
+    /// Adds a usage whose answer never came.
+    fn flush(&mut self) {
+        if let Some((time, usage)) = self.early.take() {
+            self.draft.used(false, time, usage);
+        }
     }
 
     /// Removes the last turns, which the person has undone.
     fn roll_back(&mut self, turns: u64, reading: &mut Reading<'_>) {
+        self.flush();
+        self.is_counted = true;
         for _ in 0..turns.min(self.turns.len() as u64) {
             let Some(at) = self.turns.pop() else { break };
             self.draft.remove_from(at, &mut reading.left_out);
@@ -241,9 +284,15 @@ fn is_answer(item: &Object<'_>) -> bool {
     item.text("role") == "assistant" || kind.ends_with("_call") || kind == "reasoning"
 }
 
-/// Returns whether a user's message was written by Codex: it is one element in angle brackets, or the project's rules.
+/// Returns whether a user's message was written by Codex: a text of it is one whole element, or the project's rules.
 fn is_context(item: &Object<'_>) -> bool {
-    let texts = item.objects("content");
-    let is_own = |text: &str| text.trim_start().starts_with('<') || text.starts_with("# AGENTS.md instructions");
-    !texts.is_empty() && texts.iter().all(|block| is_own(&block.text("text")))
+    let is_own = |text: &str| is_element(text.trim()) || text.starts_with("# AGENTS.md instructions");
+    item.objects("content").iter().any(|block| is_own(&block.text("text")))
+}
+
+/// Returns whether a text is an element, such as `<environment_context>…</environment_context>`.
+fn is_element(text: &str) -> bool {
+    let name = text.strip_prefix('<').map(|rest| rest.split(|c: char| c == '>' || c.is_whitespace()).next());
+    let name = name.flatten().filter(|name| name.contains('_') || *name == "skill");
+    name.is_some_and(|name| text.strip_suffix('>').is_some_and(|rest| rest.ends_with(&format!("</{name}"))))
 }

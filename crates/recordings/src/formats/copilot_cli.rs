@@ -7,7 +7,7 @@ use lookback_wire::dialect::Dialect;
 use lookback_wire::message::{AssistantPart, Media, ResultItem, UserPart};
 
 use super::parts::{call, media, reasoning, result, words};
-use super::{Format, Reading, Source};
+use super::{Format, Reading, Source, side_chain};
 use crate::draft::Draft;
 use crate::error::RecordingError;
 use crate::home::Home;
@@ -27,7 +27,8 @@ impl Format for CopilotCli {
     }
 
     fn is_log(&self, path: &Path) -> bool {
-        path.extension().is_some_and(|extension| extension == "jsonl" || extension == "json")
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.ends_with(".jsonl") || (name.starts_with("session_") && name.ends_with(".json"))
     }
 
     fn recognize(&self, source: &Source<'_>) -> bool {
@@ -70,8 +71,10 @@ struct Session<'a> {
     /// The conversations, by the agent. The person's has no name.
     drafts: BTreeMap<String, Draft<'a>>,
     assets: HashMap<String, Media>,
-    /// The calls of the person, which the model does not see.
+    /// The calls that have a result, and those of the person, which the model does not see.
     own: HashSet<String>,
+    /// The newest answer without a usage, by the agent.
+    answers: HashMap<String, usize>,
     has_records: bool,
     /// The number of messages when a summary was begun, by the agent.
     began: HashMap<String, usize>,
@@ -80,8 +83,13 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn event(&mut self, line: usize, event: &Object<'a>, reading: &mut Reading<'_>) {
         let (time, Some(data)) = (event.time("timestamp"), event.object("data")) else { return };
-        let agent = event.text("agentId").into_owned();
-        let draft = self.drafts.entry(agent).or_insert_with(|| Draft::new("", Dialect::Anthropic));
+        // Streamed pieces repeat what follows them whole.
+        if event.is("ephemeral") && event.text("type") != "assistant.usage" {
+            return reading.leave_out(line, Reason::NoMessage);
+        }
+        // Older versions name only the call that started the agent.
+        let agent = event.str("agentId").or(data.str("parentToolCallId")).unwrap_or_default().into_owned();
+        let draft = self.drafts.entry(agent.clone()).or_insert_with(|| Draft::new("", Dialect::Anthropic));
         let before = draft.elements.len();
         match &*event.text("type") {
             "session.start" | "session.resume" => {
@@ -104,16 +112,29 @@ impl<'a> Session<'a> {
             "system.notification" => {
                 draft.user(line, time, words(&data.text("content")).map(UserPart::Text).into_iter().collect());
             }
-            "assistant.message" => draft.assistant(line, time, said(&data)),
+            "assistant.message" => {
+                draft.assistant(line, time, said(&data));
+                if draft.elements.len() > before {
+                    self.answers.insert(agent, before);
+                }
+                if let Some(model) = data.string("model") {
+                    *draft.models.entry(model).or_default() += 1;
+                }
+            }
             "tool.user_requested" => self.own.extend(data.string("toolCallId")),
-            "tool.execution_complete" if !self.own.contains(&*data.text("toolCallId")) => {
+            // The first result of a call counts.
+            "tool.execution_complete"
+                if !data.is("isUserRequested") && self.own.insert(data.text("toolCallId").into_owned()) =>
+            {
                 let failure = data.object("error").map(|error| error.text("message").into_owned());
                 let outcome = data.object("result");
                 let text = failure.or_else(|| outcome.as_ref()?.string("content"));
                 let mut items: Vec<ResultItem> =
                     text.and_then(|text| words(&text)).map(ResultItem::Text).into_iter().collect();
-                let pictures = outcome.iter().flat_map(|outcome| pictures(outcome, "contents", &self.assets));
-                items.extend(pictures.map(ResultItem::Image));
+                for list in ["contents", "binaryResultsForLlm"] {
+                    let pictures = outcome.iter().flat_map(|outcome| pictures(outcome, list, &self.assets));
+                    items.extend(pictures.map(ResultItem::Image));
+                }
                 let failed = data.get("success").is_some_and(|success| success.get() == "false");
                 draft.user(line, time, vec![result(&data.text("toolCallId"), items, failed)]);
             }
@@ -122,15 +143,11 @@ impl<'a> Session<'a> {
                 let usage = usage(reported.as_ref().unwrap_or(&data));
                 self.has_records = true;
                 // The usage of a call follows its answer, perhaps behind results.
-                let answers = draft.elements.iter().enumerate().rev();
-                let mut answers =
-                    answers.filter(|(_, element)| element.message.get().starts_with("{\"role\":\"assistant\""));
-                let answer = answers.next().map(|(at, _)| at);
-                let is_new = draft.usage.last().is_none_or(|last| answer > Some(last.message));
-                draft.used_by(answer.filter(|_| is_new), time, usage);
+                let answer = self.answers.remove(&agent);
+                draft.used_by(answer, time, usage);
             }
             "session.compaction_start" => {
-                self.began.insert(event.text("agentId").into_owned(), draft.elements.len());
+                self.began.insert(agent, draft.elements.len());
             }
             "session.compaction_complete" => {
                 if let Some(reported) = data.object("compactionTokensUsed") {
@@ -139,7 +156,7 @@ impl<'a> Session<'a> {
                 if data.get("success").is_none_or(|success| success.get() == "true") {
                     draft.summary(line, time, &data.text("summaryContent"));
                     // What came while the summary was made stands behind it.
-                    let began = self.began.get(&*event.text("agentId")).copied();
+                    let began = self.began.get(&agent).copied();
                     draft.kept(began.unwrap_or(usize::MAX)..draft.elements.len());
                 }
             }
@@ -161,7 +178,7 @@ impl<'a> Session<'a> {
     fn finish(self, reading: &mut Reading<'_>) -> Result<(), RecordingError> {
         let id = self.id.unwrap_or_else(|| reading.name.to_owned());
         for (agent, mut draft) in self.drafts {
-            draft.id = if agent.is_empty() { id.clone() } else { format!("{id}/agent-{agent}") };
+            draft.id = if agent.is_empty() { id.clone() } else { side_chain(&id, &agent) };
             draft.project.clone_from(&self.project);
             reading.push(draft)?;
         }
@@ -196,10 +213,7 @@ fn said(data: &Object<'_>) -> Vec<AssistantPart> {
 }
 
 fn usage(reported: &Object<'_>) -> RecordedUsage {
-    let mut usage = RecordedUsage::new(0);
-    (usage.cache_read, usage.cache_write) = (reported.tokens("cacheReadTokens"), reported.tokens("cacheWriteTokens"));
-    usage.input = reported.tokens("inputTokens").saturating_sub(usage.cache_read + usage.cache_write);
-    usage.output = reported.tokens("outputTokens");
-    usage.model = reported.string("model");
-    usage
+    let (read, write) = (reported.tokens("cacheReadTokens"), reported.tokens("cacheWriteTokens"));
+    let (input, output) = (reported.tokens("inputTokens"), reported.tokens("outputTokens"));
+    RecordedUsage::of_whole(input, read, write, output, reported.string("model"))
 }

@@ -188,6 +188,7 @@ mod store {
 
     use serde_json::value::RawValue;
 
+    use super::super::side_chain;
     use super::*;
     use crate::database::{self, Database};
     use crate::error::RecordingFault;
@@ -270,7 +271,7 @@ mod store {
             };
             let Some(id) = composer.string("composerId") else { continue };
             let parent = composer.object("subagentInfo").and_then(|info| info.string("parentComposerId"));
-            let name = parent.map_or(id.clone(), |parent| format!("{parent}/agent-{id}"));
+            let name = parent.map_or(id.clone(), |parent| side_chain(&parent, &id));
             let mut draft = Draft::new(name, Dialect::Anthropic);
             let place = composer.object("workspaceIdentifier").and_then(|place| place.object("uri"));
             draft.project = place.and_then(|uri| uri.string("fsPath"));

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use lookback_content::json;
 use lookback_wire::dialect::Dialect;
 use serde_json::value::RawValue;
 
@@ -74,6 +75,8 @@ struct Chat<'a> {
     messages: Vec<Message<'a>>,
     places: HashMap<(String, bool), usize>,
     contents: HashMap<String, usize>,
+    /// The identifiers of all calls.
+    calls: HashSet<String>,
     undone: Vec<Message<'a>>,
     /// The messages that stand behind a summary, by the summary's place.
     kept: HashMap<usize, Vec<usize>>,
@@ -107,6 +110,7 @@ impl<'a> Chat<'a> {
         let key = (object.text("id").into_owned(), object.text("type") == "gemini");
         let place = self.places.get(&key).copied().unwrap_or(self.messages.len());
         self.contents.insert(content(&object), place);
+        self.calls.extend(object.objects("toolCalls").iter().map(|call| call.text("id").into_owned()));
         let message = Message { line, object, is_summary };
         match self.places.get(&key).and_then(|at| self.messages.get_mut(*at)) {
             Some(known) => *known = Message { line: known.line, is_summary: known.is_summary, ..message },
@@ -170,15 +174,8 @@ impl<'a> Chat<'a> {
     }
 
     fn answers_known(&self, object: &Object<'_>) -> bool {
-        let results: Vec<_> =
-            object.objects("content").iter().filter_map(|part| part.object("functionResponse")).collect();
-        let answered = |id: &str| {
-            self.messages.iter().any(|known| {
-                let mut calls = known.object.objects("toolCalls").into_iter();
-                calls.any(|call| call.text("id") == id)
-            })
-        };
-        !results.is_empty() && results.iter().all(|result| answered(&result.text("id")))
+        let results = responses(object);
+        !results.is_empty() && results.iter().all(|id| self.calls.contains(id))
     }
 
     /// Removes the message with this identifier and all after it.
@@ -291,8 +288,13 @@ fn user(object: &Object<'_>) -> Option<Box<RawValue>> {
 
 fn model(object: &Object<'_>) -> Option<Box<RawValue>> {
     let mut all = parts(object);
-    for call in object.objects("toolCalls") {
-        let (id, name) = (call.get("id").map_or("null", RawValue::get), call.get("name")?.get());
+    let own = object.objects("content").into_iter().filter_map(|part| part.object("functionCall")?.string("id"));
+    let own: HashSet<String> = own.collect();
+    for call in object.objects("toolCalls").into_iter().filter(|call| !own.contains(&*call.text("id"))) {
+        let (id, Some(name)) = (call.get("id").map_or("null", RawValue::get), call.get("name").map(RawValue::get))
+        else {
+            continue;
+        };
         let args = call.get("args").map_or("{}", RawValue::get);
         all.push(format!(r#"{{"functionCall":{{"id":{id},"name":{name},"args":{args}}}}}"#));
     }
@@ -303,8 +305,15 @@ fn model(object: &Object<'_>) -> Option<Box<RawValue>> {
 fn results(object: &Object<'_>, answered: &HashSet<String>) -> Option<Box<RawValue>> {
     let mut all = Vec::new();
     for call in object.objects("toolCalls") {
-        if !answered.contains(&*call.text("id")) {
-            all.extend(call.list("result").unwrap_or_default().into_iter().map(|part| part.get().to_owned()));
+        let Some(found) = call.get("result").filter(|_| !answered.contains(&*call.text("id"))) else { continue };
+        match json::array(found) {
+            Some(parts) => all.extend(parts.into_iter().map(|part| part.get().to_owned())),
+            None if found.get().starts_with('{') => all.push(found.get().to_owned()),
+            None => {
+                let (id, name) = ["id", "name"].map(|key| call.get(key).map_or("null", RawValue::get)).into();
+                let response = format!(r#"{{"id":{id},"name":{name},"response":{{"output":{}}}}}"#, found.get());
+                all.push(format!(r#"{{"functionResponse":{response}}}"#));
+            }
         }
     }
     message("user", &all)
@@ -312,21 +321,14 @@ fn results(object: &Object<'_>, answered: &HashSet<String>) -> Option<Box<RawVal
 
 fn usage(object: &Object<'_>) -> Option<RecordedUsage> {
     let tokens = object.object("tokens")?;
-    let mut usage = RecordedUsage::new(0);
-    usage.cache_read = tokens.tokens("cached");
-    usage.input = (tokens.tokens("input") + tokens.tokens("tool")).saturating_sub(usage.cache_read);
-    usage.output = tokens.tokens("output") + tokens.tokens("thoughts");
-    usage.model = object.string("model");
-    Some(usage)
+    let (input, output) =
+        (tokens.tokens("input") + tokens.tokens("tool"), tokens.tokens("output") + tokens.tokens("thoughts"));
+    Some(RecordedUsage::of_whole(input, tokens.tokens("cached"), 0, output, object.string("model")))
 }
 
 /// Reads the usage that Gemini reports with an answer.
 pub(super) fn metadata(metadata: &Object<'_>, model: Option<String>) -> RecordedUsage {
-    let mut usage = RecordedUsage::new(0);
-    usage.cache_read = metadata.tokens("cachedContentTokenCount");
     let input = metadata.tokens("promptTokenCount") + metadata.tokens("toolUsePromptTokenCount");
-    usage.input = input.saturating_sub(usage.cache_read);
-    usage.output = metadata.tokens("candidatesTokenCount") + metadata.tokens("thoughtsTokenCount");
-    usage.model = model;
-    usage
+    let output = metadata.tokens("candidatesTokenCount") + metadata.tokens("thoughtsTokenCount");
+    RecordedUsage::of_whole(input, metadata.tokens("cachedContentTokenCount"), 0, output, model)
 }

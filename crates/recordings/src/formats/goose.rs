@@ -1,12 +1,14 @@
 //! Sessions of Goose: its database, exports, and the lines of older versions.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use lookback_engine::transcript::Millis;
 use lookback_wire::dialect::Dialect;
 use lookback_wire::message::{AssistantPart, ResultItem, UserPart};
 
 use super::parts::{Block, call, media, reasoning, result, words};
-use super::{Format, Reading, Source};
+use super::{Format, Reading, Source, side_chain};
 use crate::draft::Draft;
 use crate::error::RecordingError;
 use crate::home::Home;
@@ -135,6 +137,7 @@ mod store {
                     session.message(row, &message, reading);
                 }
             }
+            session.settle(None);
             reading.push(session.draft)?;
         }
         Ok(())
@@ -156,16 +159,11 @@ mod store {
                 [id],
                 |row| {
                     let read = |column| row.get::<_, Option<i64>>(column).map(tokens);
-                    let mut usage = RecordedUsage::new(0);
-                    (usage.output, usage.cache_read, usage.cache_write) = (read(3)?, read(4)?, read(5)?);
-                    usage.input = read(2)?.saturating_sub(usage.cache_read + usage.cache_write);
-                    usage.model = row.get(1)?;
+                    let usage = RecordedUsage::of_whole(read(2)?, read(4)?, read(5)?, read(3)?, row.get(1)?);
                     Ok((row.get::<_, i64>(0)?.saturating_mul(1000), usage))
                 },
             );
-            for (time, usage) in rows.map_err(RecordingFault::Database)? {
-                self.draft.used(false, Some(time), usage);
-            }
+            self.ledger = rows.map_err(RecordingFault::Database)?.into();
             Ok(())
         }
     }
@@ -174,23 +172,33 @@ mod store {
 struct Session {
     draft: Draft<'static>,
     model: Option<String>,
+    /// The usage of calls whose answers are not among the messages, in order.
+    ledger: VecDeque<(Millis, RecordedUsage)>,
     /// The summary that the next message may show to be one.
     was_note: bool,
 }
 
 impl Session {
     fn new(id: String) -> Session {
-        Session { draft: Draft::new(id, Dialect::Anthropic), model: None, was_note: false }
+        Session { draft: Draft::new(id, Dialect::Anthropic), model: None, ledger: VecDeque::new(), was_note: false }
     }
 
     fn belongs_to(&mut self, parent: Option<String>) {
         if let Some(parent) = parent {
-            self.draft.id = format!("{parent}/agent-{}", self.draft.id);
+            self.draft.id = side_chain(&parent, &self.draft.id);
+        }
+    }
+
+    /// Adds the calls that the ledger has before this time, or all.
+    fn settle(&mut self, until: Option<Millis>) {
+        while let Some((time, usage)) = self.ledger.pop_front_if(|(time, _)| until.is_none_or(|until| *time < until)) {
+            self.draft.used(false, Some(time), usage);
         }
     }
 
     fn message(&mut self, line: usize, message: &Object<'_>, reading: &mut Reading<'_>) {
         let time = message.time("created");
+        self.settle(time);
         let metadata = message.object("metadata");
         let is_hidden = |key| metadata.as_ref().is_some_and(|data| data.get(key).is_some_and(|it| it.get() == "false"));
         let was_note = std::mem::replace(&mut self.was_note, false);
@@ -291,9 +299,6 @@ fn assistant(block: &Object<'_>) -> Option<AssistantPart> {
 }
 
 fn usage(reported: &Object<'_>) -> RecordedUsage {
-    let mut usage = RecordedUsage::new(0);
-    (usage.cache_read, usage.cache_write) = (reported.tokens("cacheReadTokens"), reported.tokens("cacheWriteTokens"));
-    usage.input = reported.tokens("inputTokens").saturating_sub(usage.cache_read + usage.cache_write);
-    usage.output = reported.tokens("outputTokens");
-    usage
+    let (read, write) = (reported.tokens("cacheReadTokens"), reported.tokens("cacheWriteTokens"));
+    RecordedUsage::of_whole(reported.tokens("inputTokens"), read, write, reported.tokens("outputTokens"), None)
 }

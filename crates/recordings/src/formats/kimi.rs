@@ -1,6 +1,7 @@
 //! Sessions of Kimi CLI, as messages, and of Kimi Code, as events.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use lookback_engine::transcript::Millis;
@@ -8,7 +9,7 @@ use lookback_wire::dialect::Dialect;
 use lookback_wire::message::{AssistantPart, ResultItem, UserPart};
 
 use super::parts::{Block, blocks, call, media, result, words};
-use super::{Format, Reading, Source};
+use super::{Format, Reading, Source, side_chain};
 use crate::draft::{Draft, Element};
 use crate::error::RecordingError;
 use crate::home::Home;
@@ -47,13 +48,15 @@ impl Format for Kimi {
             source.values().iter().filter_map(|(line, value)| Some((*line, Object::read(value)?))).collect();
         let mut session = Session { draft: Draft::new(name(reading), Dialect::Anthropic), ..Session::default() };
         session.draft.project = project(reading);
-        let undone = undone(&lines);
+        let seen = Branches::read(&lines).seen();
+        // An undo that made a branch is there twice.
+        session.undone = lines.iter().map(|(_, object)| object.tokens("legacyUndoLine")).filter(|at| *at > 0).collect();
         for (line, object) in &lines {
-            let is_seen = !undone.contains(line);
+            let is_seen = seen.iter().any(|lines| lines.contains(line));
             let is_read = if object.has("role") {
                 session.message(*line, None, object)
             } else {
-                session.event(*line, object, is_seen)
+                session.event(*line, object, is_seen, reading)
             };
             match is_read {
                 true if !is_seen => reading.leave_out(*line, Reason::OtherBranch),
@@ -71,7 +74,7 @@ fn name(reading: &Reading<'_>) -> String {
     let parts: Vec<&str> = reading.folders();
     match parts.as_slice() {
         [.., session, "agents", "main"] => (*session).to_owned(),
-        [.., session, "agents" | "subagents", agent] => format!("{session}/agent-{agent}"),
+        [.., session, "agents" | "subagents", agent] => side_chain(session, agent),
         [.., session] if matches!(reading.name, "context" | "wire") => (*session).to_owned(),
         _ => reading.name.to_owned(),
     }
@@ -84,28 +87,51 @@ fn project(reading: &Reading<'_>) -> Option<String> {
     state.string("cwd").or(state.string("workDir")).or_else(|| state.object("custom")?.string("cwd"))
 }
 
-/// Returns the lines of branches that the person has left. A branch begins behind a line of another one.
-fn undone(lines: &[(usize, Object<'_>)]) -> HashSet<usize> {
-    let mut branches: HashMap<String, HashSet<usize>> = HashMap::new();
-    let mut current: (String, HashSet<usize>) = ("main".to_owned(), HashSet::new());
-    for (line, object) in lines {
-        let base = object.object("base").filter(|_| object.text("type") == "agent.switched");
-        if let Some(base) = base {
-            let last = base.tokens("line");
-            let (name, own) = current;
-            let of_base = if *base.text("branch") == name { Some(&own) } else { branches.get(&*base.text("branch")) };
-            let kept = of_base.into_iter().flatten().copied().filter(|line| *line as u64 <= last).collect();
-            branches.insert(name, own);
-            current = (object.text("branch").into_owned(), kept);
+/// The branches of a file. A branch begins behind a line of another one, and its lines follow each other.
+struct Branches(Vec<Branch>);
+
+struct Branch {
+    name: String,
+    lines: RangeInclusive<usize>,
+    /// The branch that it continues, and the last line of it that it has.
+    base: Option<(String, usize)>,
+}
+
+impl Branches {
+    fn read(lines: &[(usize, Object<'_>)]) -> Branches {
+        let mut branches = vec![Branch { name: "main".to_owned(), lines: 0..=0, base: None }];
+        for (line, object) in lines {
+            if let Some(base) = object.object("base").filter(|_| object.text("type") == "agent.switched") {
+                let last = usize::try_from(base.tokens("line")).unwrap_or(usize::MAX);
+                let base = Some((base.text("branch").into_owned(), last));
+                branches.push(Branch { name: object.text("branch").into_owned(), lines: *line..=*line, base });
+            } else if let Some(branch) = branches.last_mut() {
+                branch.lines = *branch.lines.start()..=*line;
+            }
         }
-        current.1.insert(*line);
+        Branches(branches)
     }
-    lines.iter().map(|(line, _)| *line).filter(|line| !current.1.contains(line)).collect()
+
+    /// Returns the lines of the newest branch, and of those that it continues.
+    fn seen(&self) -> Vec<RangeInclusive<usize>> {
+        let (mut seen, mut at, mut last) = (Vec::new(), self.0.len().checked_sub(1), usize::MAX);
+        while let Some(branch) = at.and_then(|at| self.0.get(at)) {
+            seen.push(*branch.lines.start()..=last.min(*branch.lines.end()));
+            let before = self.0.get(..at.unwrap_or(0)).unwrap_or_default();
+            at = branch.base.as_ref().and_then(|(name, _)| before.iter().rposition(|branch| branch.name == *name));
+            last = branch.base.as_ref().map_or(last, |(_, base)| last.min(*base));
+        }
+        seen
+    }
 }
 
 #[derive(Default)]
-struct Session {
-    draft: Draft<'static>,
+struct Session<'a> {
+    draft: Draft<'a>,
+    /// The elements that begin the turns of the person.
+    turns: Vec<usize>,
+    /// The lines that undo what a branch has left.
+    undone: HashSet<u64>,
     /// The answer that is being written.
     said: Vec<AssistantPart>,
     results: Vec<UserPart>,
@@ -117,9 +143,9 @@ struct Session {
     model: Option<String>,
 }
 
-impl Session {
+impl<'a> Session<'a> {
     /// Adds a message. Returns whether it is one.
-    fn message(&mut self, line: usize, time: Option<Millis>, message: &Object<'_>) -> bool {
+    fn message(&mut self, line: usize, time: Option<Millis>, message: &Object<'a>) -> bool {
         let content = message.get("content").map(|content| blocks(content, picture)).unwrap_or_default();
         match &*message.text("role") {
             "user" => {
@@ -129,6 +155,10 @@ impl Session {
                 });
                 if first.is_some_and(|text| text.starts_with("Previous context has been compacted")) {
                     self.draft.compactions.push(self.draft.elements.len());
+                }
+                let origin = message.object("origin").map(|origin| origin.text("kind").into_owned());
+                if origin.is_none_or(|kind| matches!(&*kind, "user" | "skill_activation" | "plugin_command")) {
+                    self.turns.push(self.draft.elements.len());
                 }
                 let said: Vec<UserPart> = content.into_iter().map(Block::user).collect();
                 if self.pending > 0 { self.later.push((line, time, said)) } else { self.draft.user(line, time, said) }
@@ -156,13 +186,17 @@ impl Session {
                     vec![result(&id, content.into_iter().map(Block::result).collect(), failed)],
                 );
             }
+            "_system_prompt" => {
+                self.draft.system = message.get("content");
+                return false;
+            }
             _ => return false,
         }
         true
     }
 
     /// Adds an event of Kimi Code. Returns whether it is a part of the conversation.
-    fn event(&mut self, line: usize, event: &Object<'_>, is_seen: bool) -> bool {
+    fn event(&mut self, line: usize, event: &Object<'a>, is_seen: bool, reading: &mut Reading<'_>) -> bool {
         let time = event.time("time");
         match &*event.text("type") {
             "context.append_message" if is_seen => {
@@ -198,6 +232,15 @@ impl Session {
                 }
                 true
             }
+            "context.undo" if is_seen && !self.undone.contains(&(line as u64)) => {
+                self.close();
+                self.undo(event.tokens("count").max(1), reading);
+                false
+            }
+            "config.update" | "profile.bind" => {
+                self.draft.system = event.get("systemPrompt").or(self.draft.system);
+                false
+            }
             "llm.request" => {
                 self.model = event.string("model").or(self.model.take());
                 false
@@ -210,6 +253,15 @@ impl Session {
                 false
             }
             _ => false,
+        }
+    }
+
+    /// Removes the last turns, which the person has undone. A summary is never undone.
+    fn undo(&mut self, turns: u64, reading: &mut Reading<'_>) {
+        let summary = self.draft.compactions.last().copied();
+        for _ in 0..turns.min(self.turns.len() as u64) {
+            let Some(at) = self.turns.pop_if(|at| Some(*at) > summary) else { break };
+            self.draft.remove_from(at, &mut reading.left_out);
         }
     }
 

@@ -21,7 +21,7 @@ impl Format for LangChain {
     }
 
     fn recognize(&self, source: &Source<'_>) -> bool {
-        let is_providers = |message: &Object<'_>| message.has("role");
+        let is_providers = |message: &Object<'_>| message.has("role") && Message::read(message).is_none();
         !source.any_message(is_providers) && source.any_message(|message| Message::read(message).is_some())
     }
 
@@ -51,17 +51,18 @@ impl<'a> Message<'a> {
     fn read(object: &Object<'a>) -> Option<Self> {
         if object.has("lc") && object.text("type") == "constructor" {
             let class = object.list("id")?.into_iter().rev().find_map(json::text)?;
-            return Some(Message { kind: kind(&class)?, body: object.object("kwargs")? });
-        }
-        if object.has("role") {
-            return None;
+            let body = object.object("kwargs")?;
+            return Some(Message { kind: of_role(kind(&class)?, &body), body });
         }
         let kind = kind(&object.text("type"))?;
+        if object.has("role") && kind != "chat" {
+            return None;
+        }
         let body = match object.object("data") {
             Some(body) => body,
             None => Object::read(object.whole()).filter(|body| body.has("content"))?,
         };
-        Some(Message { kind, body })
+        Some(Message { kind: of_role(kind, &body), body })
     }
 
     fn add(&self, draft: &mut Draft<'_>, line: usize) {
@@ -141,9 +142,18 @@ fn kind(name: &str) -> Option<&'static str> {
         "ai" | "AIMessage" => "ai",
         "system" | "developer" | "SystemMessage" => "system",
         "tool" | "function" | "ToolMessage" | "FunctionMessage" => "tool",
-        "chat" | "ChatMessage" => "chat",
+        "chat" | "generic" | "ChatMessage" => "chat",
         _ => return None,
     })
+}
+
+/// Returns the kind of a message that has its role as a name.
+fn of_role(kind: &'static str, body: &Object<'_>) -> &'static str {
+    match &*body.text("role") {
+        "assistant" | "ai" | "model" if kind == "chat" => "ai",
+        "system" | "developer" if kind == "chat" => "system",
+        _ => kind,
+    }
 }
 
 /// Reads a block that is a picture. All forms of it are known to LangChain: its own of two versions, and the providers'.
@@ -173,14 +183,18 @@ fn thinking(block: &Object<'_>) -> Option<AssistantPart> {
 }
 
 fn usage(body: &Object<'_>) -> Option<RecordedUsage> {
-    let reported = body.object("usage_metadata")?;
-    let mut usage = RecordedUsage::new(0);
-    if let Some(details) = reported.object("input_token_details") {
-        (usage.cache_read, usage.cache_write) = (details.tokens("cache_read"), details.tokens("cache_creation"));
-    }
-    usage.input = reported.tokens("input_tokens").saturating_sub(usage.cache_read + usage.cache_write);
-    usage.output = reported.tokens("output_tokens");
     let metadata = body.object("response_metadata");
-    usage.model = metadata.and_then(|metadata| metadata.string("model_name").or(metadata.string("model")));
-    Some(usage)
+    let model = metadata.as_ref().and_then(|metadata| metadata.string("model_name").or(metadata.string("model")));
+    let Some(reported) = body.object("usage_metadata") else {
+        // The first versions have the report of OpenAI.
+        let reported = metadata?.object("token_usage")?;
+        let (input, output) = (reported.tokens("prompt_tokens"), reported.tokens("completion_tokens"));
+        let cached = reported.object("prompt_tokens_details").map_or(0, |details| details.tokens("cached_tokens"));
+        return Some(RecordedUsage::of_whole(input, cached, 0, output, model));
+    };
+    let details = reported.object("input_token_details");
+    let detail = |key: &str| details.as_ref().map_or(0, |details| details.tokens(key));
+    let (read, write) = (detail("cache_read"), detail("cache_creation"));
+    let (input, output) = (reported.tokens("input_tokens"), reported.tokens("output_tokens"));
+    Some(RecordedUsage::of_whole(input, read, write, output, model))
 }

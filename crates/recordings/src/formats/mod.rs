@@ -93,6 +93,11 @@ pub(crate) trait Format: Sync {
     fn read(&self, source: &Source<'_>, reading: &mut Reading<'_>) -> Result<(), RecordingError>;
 }
 
+/// Returns the name of the conversation of an agent that another conversation has started.
+fn side_chain(parent: &str, agent: &str) -> String {
+    format!("{parent}/agent-{agent}")
+}
+
 /// The contents of a file.
 pub(crate) enum Source<'a> {
     /// JSON values, each with the number of its line: the lines of a file, the elements of a list, or one object.

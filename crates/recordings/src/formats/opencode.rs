@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use lookback_engine::transcript::Millis;
 use lookback_wire::dialect::Dialect;
 use lookback_wire::message::{AssistantPart, ResultItem, UserPart};
+use serde_json::value::RawValue;
 
 use super::parts::{Block, call, media, result, words};
-use super::{Format, Reading, Source};
+use super::{Format, Reading, Source, side_chain};
 use crate::draft::Draft;
 use crate::error::RecordingError;
 use crate::home::Home;
@@ -53,11 +54,13 @@ impl Format for Opencode {
             let mut session = Session::new(info.string("id").unwrap_or_else(|| reading.name.to_owned()));
             session.draft.project = info.string("directory");
             session.belongs_to(info.string("parentID"));
-            let undone = info.object("revert").and_then(|revert| revert.string("messageID"));
+            let undone = Undone::read(info.get("revert"));
             for message in export.objects("messages") {
                 let Some(info) = message.object("info") else { continue };
-                let is_undone = undone.as_ref().is_some_and(|undone| *info.text("id") >= **undone);
-                session.message(*line, &info.text("id"), &info, &message.objects("parts"), is_undone, reading);
+                let id = info.text("id");
+                let mut parts = message.objects("parts");
+                parts.retain(|part| !undone.has_part(&id, &part.text("id")));
+                session.message(*line, &id, &info, &parts, undone.has(&id), reading);
             }
             reading.push(session.draft)?;
         }
@@ -68,8 +71,6 @@ impl Format for Opencode {
 #[cfg(feature = "sqlite")]
 mod store {
     use std::collections::HashMap;
-
-    use serde_json::value::RawValue;
 
     use super::*;
     use crate::database::{self, Database};
@@ -85,17 +86,21 @@ mod store {
             let mut session = Session::new(id.clone());
             session.belongs_to(parent);
             session.draft.project = directory;
-            let undone = revert.as_deref().and_then(Object::read).and_then(|revert| revert.string("messageID"));
+            let undone = Undone::read(revert.as_deref());
             let parts = database.all(
-                "SELECT rowid, message_id, data FROM part WHERE session_id = ?1 ORDER BY id",
+                "SELECT rowid, message_id, id, data FROM part WHERE session_id = ?1 ORDER BY id",
                 [&id],
-                |row| Ok((database::number(row)?, row.get::<_, String>(1)?, database::json(row, 2))),
+                |row| {
+                    let (message, part) = (row.get::<_, String>(1)?, row.get::<_, String>(2)?);
+                    Ok((database::number(row)?, message, part, database::json(row, 3)))
+                },
             );
             let mut of_messages: HashMap<String, Vec<Box<RawValue>>> = HashMap::new();
-            for (row, message, part) in parts.map_err(fault)? {
+            for (row, message, id, part) in parts.map_err(fault)? {
                 if part.is_none() {
                     reading.leave_out(row, Reason::Damaged);
                 }
+                let part = part.filter(|_| !undone.has_part(&message, &id));
                 of_messages.entry(message).or_default().extend(part);
             }
             let messages = database.all(
@@ -110,12 +115,30 @@ mod store {
                 };
                 let parts = of_messages.get(&id).map(Vec::as_slice).unwrap_or_default();
                 let parts: Vec<_> = parts.iter().filter_map(|part| Object::read(part)).collect();
-                let is_undone = undone.as_ref().is_some_and(|undone| id >= *undone);
-                session.message(row, &id, &info, &parts, is_undone, reading);
+                session.message(row, &id, &info, &parts, undone.has(&id), reading);
             }
             reading.push(session.draft)?;
         }
         Ok(())
+    }
+}
+
+/// The message, or the part of one, from which on the person has undone the session. Identifiers grow with time.
+struct Undone(Option<(String, Option<String>)>);
+
+impl Undone {
+    fn read(revert: Option<&RawValue>) -> Undone {
+        let revert = revert.and_then(Object::read);
+        Undone(revert.and_then(|revert| Some((revert.string("messageID")?, revert.string("partID")))))
+    }
+
+    fn has(&self, message: &str) -> bool {
+        self.0.as_ref().is_some_and(|(first, part)| message > first.as_str() || (message == first && part.is_none()))
+    }
+
+    fn has_part(&self, message: &str, part: &str) -> bool {
+        let first = self.0.as_ref().filter(|(first, _)| message == first).and_then(|(_, part)| part.as_deref());
+        first.is_some_and(|first| part >= first)
     }
 }
 
@@ -134,7 +157,7 @@ impl Session {
 
     fn belongs_to(&mut self, parent: Option<String>) {
         if let Some(parent) = parent {
-            self.draft.id = format!("{parent}/agent-{}", self.draft.id);
+            self.draft.id = side_chain(&parent, &self.draft.id);
         }
     }
 
@@ -164,7 +187,14 @@ impl Session {
             return;
         }
         let is_summary = info.is("summary");
-        if is_summary && !is_undone {
+        // opencode sends a failed answer again only if the person stopped it and it has something.
+        let is_stopped = info.object("error").is_some_and(|error| error.text("name") == "MessageAbortedError");
+        let is_failed = info.has("error")
+            && !(is_stopped && parts.iter().any(|part| !matches!(&*part.text("type"), "step-start" | "reasoning")));
+        if is_failed && !is_undone {
+            reading.leave_out(line, Reason::OtherBranch);
+        }
+        if is_summary && !is_undone && !is_failed {
             let texts: Vec<_> =
                 parts.iter().filter(|part| part.text("type") == "text").map(|part| part.text("text")).collect();
             self.draft.summary(line, time, &texts.join("\n"));
@@ -185,7 +215,7 @@ impl Session {
         let model = info.string("modelID");
         let has_usage = steps.iter().any(|step| step.usage.is_some());
         for step in steps {
-            let is_read = !is_undone && !is_summary;
+            let is_read = !is_undone && !is_summary && !is_failed;
             let before = self.draft.elements.len();
             if is_read {
                 self.draft.assistant(line, time, step.said);

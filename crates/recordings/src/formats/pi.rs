@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use lookback_engine::transcript::Millis;
 use lookback_wire::dialect::Dialect;
-use lookback_wire::message::AssistantPart;
+use lookback_wire::message::{AssistantPart, UserPart};
 
 use super::parts::{Block, blocks, call, reasoning, result, words};
 use super::tree::{Node, Tree};
@@ -74,7 +74,8 @@ impl Format for Pi {
                     draft.kept(*first..draft.elements.len());
                 }
             } else {
-                if let Some(usage) = object.object("message").and_then(|message| usage(&message)) {
+                let reported = object.object("message").and_then(|message| usage(&message));
+                if let Some(usage) = reported.or_else(|| usage(object)) {
                     draft.used(false, object.time("timestamp"), usage);
                 }
                 reading.leave_out(*line, Reason::OtherBranch);
@@ -89,34 +90,59 @@ fn add(draft: &mut Draft<'_>, line: usize, object: &Object<'_>) -> bool {
     let time = object.time("timestamp");
     match &*object.text("type") {
         "message" => object.object("message").is_some_and(|message| add_message(draft, line, time, &message)),
-        "compaction" | "branch_summary" => {
+        "compaction" => {
+            if let Some(usage) = usage(object) {
+                draft.used(false, time, usage);
+            }
             draft.summary(line, time, &object.text("summary"));
+            true
+        }
+        // What was found out on a branch that the person has left. The conversation goes on behind it.
+        "branch_summary" => {
+            if let Some(usage) = usage(object) {
+                draft.used(false, time, usage);
+            }
+            draft.user(line, time, words(&object.text("summary")).map(UserPart::Text).into_iter().collect());
             true
         }
         // An extension's message, which the model sees as a person's.
         "custom_message" => {
-            let content = object.get("content").map(|content| blocks(content, |_| None)).unwrap_or_default();
-            draft.user(line, time, content.into_iter().map(Block::user).collect());
+            draft.user(line, time, said(object));
             true
+        }
+        "usage" => {
+            if let Some(usage) = usage(object) {
+                draft.used(false, time, usage);
+            }
+            false
         }
         _ => false,
     }
 }
 
+fn said(message: &Object<'_>) -> Vec<UserPart> {
+    let content = message.get("content").map(|content| blocks(content, |_| None)).unwrap_or_default();
+    content.into_iter().map(Block::user).collect()
+}
+
 fn add_message(draft: &mut Draft<'_>, line: usize, time: Option<Millis>, message: &Object<'_>) -> bool {
     let content = message.get("content");
     match &*message.text("role") {
-        "user" => {
-            let content = content.map(|content| blocks(content, |_| None)).unwrap_or_default();
-            draft.user(line, time, content.into_iter().map(Block::user).collect());
-        }
+        // Those of extensions, under an earlier and a later name, the model sees as a person's.
+        "user" | "custom" | "hookMessage" => draft.user(line, time, said(message)),
         "assistant" => {
-            let parts = message.objects("content").iter().filter_map(part).collect();
+            // pi does not send an answer again that failed or was stopped.
+            let is_sent = !matches!(&*message.text("stopReason"), "error" | "aborted");
+            // Other providers' signatures are no signatures of thinking.
+            let is_signed = message.str("api").is_none_or(|api| api.starts_with("anthropic"));
+            let parts = message.objects("content");
+            let parts = parts.iter().filter(|_| is_sent).filter_map(|block| part(block, is_signed)).collect();
             let before = draft.elements.len();
             draft.assistant(line, time, parts);
             if let Some(usage) = usage(message) {
                 draft.used(draft.elements.len() > before, time, usage);
             }
+            return is_sent;
         }
         "toolResult" => {
             let content = content.map(|content| blocks(content, |_| None)).unwrap_or_default();
@@ -133,10 +159,13 @@ fn add_message(draft: &mut Draft<'_>, line: usize, time: Option<Millis>, message
     true
 }
 
-fn part(block: &Object<'_>) -> Option<AssistantPart> {
+fn part(block: &Object<'_>, is_signed: bool) -> Option<AssistantPart> {
     match &*block.text("type") {
         "text" => words(&block.text("text")).map(AssistantPart::Text),
-        "thinking" => reasoning(&block.text("thinking"), block.str("thinkingSignature").as_deref()),
+        "thinking" => {
+            let signature = block.str("thinkingSignature").filter(|_| is_signed);
+            reasoning(&block.text("thinking"), signature.as_deref())
+        }
         "toolCall" => Some(call(&block.text("id"), &block.text("name"), block.get("arguments"))),
         _ => None,
     }

@@ -1,7 +1,7 @@
 //! Chats of Qwen Code: a tree of lines with messages in Gemini's format.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lookback_wire::dialect::Dialect;
 use serde_json::value::RawValue;
@@ -22,7 +22,20 @@ impl Format for QwenCode {
     }
 
     fn folders(&self, home: &Home) -> Vec<PathBuf> {
-        ["projects", "tmp"].map(|folder| home.join(".qwen").join(folder)).into()
+        let moved = [("QWEN_RUNTIME_DIR", ".qwen"), ("QWEN_HOME", ".qwen")];
+        let mut folders: Vec<PathBuf> =
+            moved.iter().map(|(variable, default)| home.below(variable, default, "projects")).collect();
+        folders.dedup();
+        folders.push(home.join(".qwen/tmp"));
+        folders
+    }
+
+    /// The first versions kept chats as Gemini CLI does.
+    fn is_log(&self, path: &Path) -> bool {
+        let is_chat = path.components().any(|part| part.as_os_str() == "chats" || part.as_os_str() == "subagents");
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        let is_session = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("session-"));
+        is_chat && (ending == Some("jsonl") || (ending == Some("json") && is_session))
     }
 
     /// Recognizes Gemini's messages in an envelope like that of Claude Code.
@@ -50,11 +63,15 @@ impl Format for QwenCode {
         }
         for (newest, members) in newest {
             let Some(newest) = newest else { continue };
-            let chain: HashSet<usize> = tree.chain(newest).into_iter().collect();
+            // Lines of one name are parts of one message.
+            let uuid = |at: usize| nodes.get(at).and_then(|node: &Node| node.id.as_deref());
+            let chain = tree.chain(newest);
+            let named: HashSet<&str> = chain.iter().filter_map(|at| uuid(*at)).collect();
+            let chain: HashSet<usize> = chain.iter().copied().collect();
             let mut draft = Draft::new(reading.name, Dialect::Gemini);
             for at in members {
                 let Some((line, object)) = lines.get(at) else { continue };
-                let is_seen = chain.contains(&at);
+                let is_seen = chain.contains(&at) || uuid(at).is_some_and(|uuid| named.contains(uuid));
                 if is_seen {
                     draft.id = object.string("sessionId").unwrap_or(draft.id);
                     draft.project = draft.project.or_else(|| object.string("cwd"));
@@ -84,6 +101,14 @@ fn add(draft: &mut Draft<'_>, line: usize, object: &Object<'_>, is_seen: bool) -
             let kept: HashSet<&str> = history.iter().skip(1).map(|message| message.whole().get()).collect();
             let is_kept = |(at, element): (usize, &Element)| kept.contains(element.message.get()).then_some(at);
             draft.kept(draft.elements.iter().enumerate().filter_map(is_kept).collect::<Vec<_>>());
+        }
+        return true;
+    }
+    if object.text("subtype") == "agent_bootstrap" {
+        // An agent that was forked begins with the messages of the conversation that it left.
+        let history = object.object("systemPayload").map(|payload| payload.objects("history")).unwrap_or_default();
+        for message in history.iter().filter(|_| is_seen) {
+            draft.raw(line, time, message.whole().to_owned());
         }
         return true;
     }

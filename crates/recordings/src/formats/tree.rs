@@ -93,21 +93,40 @@ impl Tree {
         self.parents.get(at).copied().flatten()
     }
 
-    /// Returns the newest of these lines: by time, and of those with the same time or without one, the last.
+    /// Returns the newest of these lines: by time, and of those with the same time or without one, the last. A line that
+    /// continues another one is newer, even if a clock was set back between them.
     pub(super) fn newest(&self, members: impl Iterator<Item = usize>, reading: &mut Reading<'_>) -> Option<usize> {
         let about = |at: usize| self.lines.get(at).copied().unwrap_or_default();
         let (mut newest, mut time, mut last) = (None, None, None);
-        for at in members {
+        let members: Vec<usize> = members.collect();
+        for at in members.iter().copied() {
             let own = about(at).1;
             if newest.is_none() || own.is_none() || own >= time {
                 (newest, time) = (Some(at), own.or(time));
             }
             last = Some(at);
         }
+        if let Some(found) = newest.filter(|_| newest != last) {
+            let continuing = self.continuing(found);
+            newest = members.into_iter().rev().find(|at| continuing.get(*at) == Some(&true)).or(newest);
+        }
         if let Some(last) = last.filter(|_| last != newest) {
             reading.leave_out(about(last).0, Reason::OldEnd);
         }
         newest
+    }
+
+    /// Returns for each line whether it is this one or continues it.
+    fn continuing(&self, line: usize) -> Vec<bool> {
+        let mut continuing = vec![false; self.parents.len()];
+        for at in 0..continuing.len() {
+            // A parent stands before its children in nearly all files.
+            let parent = self.parent(at).and_then(|parent| continuing.get(parent).copied());
+            if let Some(of_line) = continuing.get_mut(at) {
+                *of_line = at == line || parent == Some(true);
+            }
+        }
+        continuing
     }
 
     /// Returns the lines from the first one to this one.

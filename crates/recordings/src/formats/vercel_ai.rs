@@ -243,7 +243,7 @@ fn picture(part: &Object<'_>) -> Option<Media> {
     }
     let bytes: Vec<u8> = match object.list("data") {
         Some(list) => list.into_iter().filter_map(|byte| byte.get().parse().ok()).collect(),
-        None => (0..).map_while(|index: usize| object.get(&index.to_string())?.get().parse().ok()).collect(),
+        None => object.members().into_iter().map_while(|(_, byte)| byte.get().parse().ok()).collect(),
     };
     let data = STANDARD.encode(&bytes);
     (!bytes.is_empty()).then(|| Media::new(MediaSource::Base64(data)).with_mime(mime.as_deref().unwrap_or("image/png")))
@@ -278,14 +278,13 @@ fn item(item: &Object<'_>) -> Option<ResultItem> {
 /// Reads the usage that many applications put into a message's metadata.
 fn usage(metadata: &Object<'_>) -> Option<RecordedUsage> {
     let reported = metadata.object("totalUsage").or_else(|| metadata.object("usage"))?;
-    let mut usage = RecordedUsage::new(0);
     let details = reported.object("inputTokenDetails");
     let detail = |key: &str| details.as_ref().map_or(0, |details| details.tokens(key));
-    usage.cache_read = detail("cacheReadTokens").max(reported.tokens("cachedInputTokens"));
-    usage.cache_write = detail("cacheWriteTokens");
+    let (read, write) =
+        (detail("cacheReadTokens").max(reported.tokens("cachedInputTokens")), detail("cacheWriteTokens"));
     let input = reported.tokens("inputTokens").max(reported.tokens("promptTokens"));
-    usage.input = input.saturating_sub(usage.cache_read + usage.cache_write);
-    usage.output = reported.tokens("outputTokens").max(reported.tokens("completionTokens"));
-    usage.model = metadata.string("model").or_else(|| metadata.string("modelId"));
+    let output = reported.tokens("outputTokens").max(reported.tokens("completionTokens"));
+    let model = metadata.string("model").or_else(|| metadata.string("modelId"));
+    let usage = RecordedUsage::of_whole(input, read, write, output, model);
     (usage.sent() > 0).then_some(usage)
 }

@@ -5,3 +5,4 @@
 mod claude_code;
 mod logs;
 mod recordings;
+mod versions;
