@@ -63,7 +63,8 @@ impl RecordedFile {
     #[doc(hidden)]
     pub fn is_database(path: &Path) -> bool {
         let mut first = [0; MAGIC.len()];
-        File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *MAGIC
+        // A pipe has only one reader, and waits for its writer.
+        path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *MAGIC
     }
 
     /// Reads the text of a file. See [`Recording::read`] for the formats.
