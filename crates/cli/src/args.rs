@@ -1,6 +1,7 @@
 //! The command line: the commands, their options and their help.
 
 mod facts;
+mod handoff;
 mod logs;
 #[cfg(feature = "server")]
 mod servers;
@@ -19,6 +20,7 @@ use lookback_wire::dialect::Dialect;
 use crate::location::{self, NoLocation};
 
 pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly, WithinArgs};
+pub(crate) use handoff::HandoffArgs;
 pub(crate) use logs::LogsArgs;
 #[cfg(feature = "server")]
 pub(crate) use servers::{InspectArgs, LogForm, McpArgs, ServeArgs};
@@ -38,6 +40,7 @@ Examples:
   lookback replay examples/session.jsonl   # what a session would cost
   lookback tune examples/session.jsonl     # the policy for your sessions
   lookback uncompact                       # what a compaction dropped
+  lookback handoff codex                   # a conversation in another agent
   lookback window examples/request.json    # a request with its window
   lookback check examples/request.json     # would a provider accept it?
   lookback rules AM2                       # a rule of a provider, explained
@@ -66,6 +69,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     Tune(TuneArgs),
     Uncompact(UncompactArgs),
+    Handoff(HandoffArgs),
     /// Manage the sessions in a store: list, show, window, diff, calls, export, search, delete
     #[command(
         subcommand,

@@ -15,6 +15,18 @@ pub(crate) struct AtomicFile {
 }
 
 impl AtomicFile {
+    /// Begins a file that only its owner may read, like the logs of agents.
+    pub(crate) fn begin_private(path: &Path) -> Result<AtomicFile, Failure> {
+        let file = AtomicFile::begin(path)?;
+        #[cfg(unix)]
+        if let Some(beside) = &file.beside {
+            use std::os::unix::fs::PermissionsExt;
+            let fault = |error| Failure::Unwritable { place: path.display().to_string(), error };
+            fs::set_permissions(beside, fs::Permissions::from_mode(0o600)).map_err(fault)?;
+        }
+        Ok(file)
+    }
+
     /// Checks that the file can be written, so that a long command does not fail at its end.
     pub(crate) fn begin(path: &Path) -> Result<AtomicFile, Failure> {
         let fault = |error| Failure::Unwritable { place: path.display().to_string(), error };

@@ -48,6 +48,8 @@ pub(crate) enum Failure {
     Empty(String),
     #[error("no conversation was found{}", .0)]
     NoneChosen(&'static str),
+    #[error("no conversation is named {}; `lookback replay --list --json` has the names", text::short(.0))]
+    NoConversation(String),
     #[error("the system has no home folder for this user; name the files")]
     NoHome,
     #[error("Lookback cannot handle Ctrl-C: {0}")]

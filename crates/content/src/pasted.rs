@@ -10,7 +10,7 @@ const LEAST_LINES: usize = 6;
 const LEAST_WORDS: usize = 4;
 
 /// The elements that clients write in a person's name.
-const ELEMENTS: [&str; 24] = [
+const ELEMENTS: [&str; 26] = [
     "bash-input",
     "bash-stderr",
     "bash-stdout",
@@ -19,6 +19,7 @@ const ELEMENTS: [&str; 24] = [
     "environment_context",
     "environment_details",
     "git_status",
+    "hook_context",
     "ide_diagnostics",
     "ide_opened_file",
     "ide_selection",
@@ -28,6 +29,7 @@ const ELEMENTS: [&str; 24] = [
     "permissions",
     "post-tool-use-hook",
     "session-start-hook",
+    "session_context",
     "skills_instructions",
     "system-reminder",
     "system_reminder",

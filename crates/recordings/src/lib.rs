@@ -9,6 +9,7 @@ mod draft;
 mod error;
 mod file;
 mod formats;
+mod handoff;
 mod home;
 mod left_out;
 mod machine;
@@ -21,6 +22,7 @@ mod values;
 
 pub use error::RecordingError;
 pub use file::{FileError, RecordedFile};
+pub use handoff::{Handoff, Resumable, Resume, resume};
 pub use home::Home;
 pub use left_out::{LeftOut, Lines, Reason};
 pub use machine::{LogFile, agents, formats, logs};

@@ -7,6 +7,14 @@ use lookback_session::RecordedMessage;
 use lookback_wire::dialect::{Dialect, Preamble};
 use serde::{Deserialize, Serialize};
 
+/// What is between the name of a conversation and that of an agent that it has started.
+const AGENT: &str = "/agent-";
+
+/// Returns the name of the conversation of an agent that another conversation has started.
+pub(crate) fn side_chain(parent: &str, agent: &str) -> String {
+    format!("{parent}{AGENT}{agent}")
+}
+
 /// A recorded conversation.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -127,6 +135,25 @@ impl Recording {
             call.cache_read < cached / 3 && !compacted(before.message, call.message)
         };
         calls.filter(is_cold).map(|(_, call)| call.message).collect()
+    }
+
+    /// Returns whether another conversation has started this one, for an agent of its own.
+    #[doc(hidden)]
+    pub fn is_side_chain(&self) -> bool {
+        self.id.contains(AGENT)
+    }
+
+    /// Returns the indices of the messages that the client would send next, without the system prompt: the newest summary
+    /// that can be read, the messages that the client kept behind it, and all that follow.
+    #[doc(hidden)]
+    pub fn current(&self) -> Vec<usize> {
+        let is_readable = |at: &usize| self.messages.get(*at).is_some_and(|it| !it.message.text().trim().is_empty());
+        let Some(summary) = self.compactions.iter().rev().copied().find(is_readable) else {
+            return (0..self.messages.len()).filter(|at| !self.compactions.contains(at)).collect();
+        };
+        let kept = self.kept.get(&summary).into_iter().flatten().copied();
+        let later = (summary + 1..self.messages.len()).filter(|at| !self.compactions.contains(at));
+        std::iter::once(summary).chain(kept).chain(later).collect()
     }
 
     /// Returns the time of the newest message, if any has one.

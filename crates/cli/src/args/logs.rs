@@ -47,7 +47,7 @@ fn date(text: &str) -> Result<Millis, jiff::Error> {
 }
 
 /// Finds an agent by its name, or by the beginning of it: `claude` is `Claude Code`.
-fn agent(text: &str) -> Result<&'static str, String> {
+pub(super) fn agent(text: &str) -> Result<&'static str, String> {
     let plain = |name: &str| name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
     let wanted = plain(text);
     let found: Vec<_> = lookback_recordings::agents().filter(|name| plain(name).starts_with(&wanted)).collect();

@@ -4,6 +4,7 @@ mod causes;
 mod check;
 mod facts;
 mod front;
+mod handoff;
 #[cfg(feature = "server")]
 mod inspect;
 #[cfg(feature = "server")]
@@ -35,6 +36,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Replay(args) => replay::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Uncompact(args) => uncompact::run(&args),
+        Command::Handoff(args) => handoff::run(args),
         Command::Sessions(command) => sessions::run(command),
         Command::Facts(command) => facts::run(command),
         Command::Recall(args) => recall::run(args),

@@ -213,15 +213,19 @@ def gemini_compacts(lab):
 
 
 def gemini_run(lab, more=None):
+    run, env = gemini_setup(lab, more)
+    lab.run([*run, "-p", FIRST], env)
+    return lab.run([*run, "--resume", "latest", "-p", SECOND], env)
+
+
+def gemini_setup(lab, more=None):
     settings = {
         "security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False}, "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
     } | (more or {})
     write(lab.home / ".gemini" / "settings.json", settings)
     env = variables("Gemini CLI", lab.base) | {"GEMINI_API_KEY": "x", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
-    run = [program(".bin/gemini"), "-y", "-m", "gemini-3-pro-preview"]
-    lab.run([*run, "-p", FIRST], env)
-    return lab.run([*run, "--resume", "latest", "-p", SECOND], env)
+    return [program(".bin/gemini"), "-y", "-m", "gemini-3-pro-preview"], env
 
 
 def pi(api):
@@ -245,6 +249,12 @@ def pi_compacts(api):
 
 
 def pi_run(lab, api, window=None):
+    run, env = pi_setup(lab, api, window)
+    lab.run([*run, "-p", FIRST], env)
+    return lab.run([*run, "--continue", "-p", SECOND], env)
+
+
+def pi_setup(lab, api, window=None):
     config = json.loads(recipe("pi", lab.base))
     provider = config["providers"]["lookback"]
     provider["api"] = api
@@ -254,9 +264,7 @@ def pi_run(lab, api, window=None):
         provider["baseUrl"] = provider["baseUrl"].removesuffix("/v1")
     write(lab.home / ".pi" / "agent" / "models.json", config)
     env = {"PI_OFFLINE": "1", "OPENAI_API_KEY": "x"}
-    run = [program(".bin/pi"), "--provider", "lookback", "--model", MODEL]
-    lab.run([*run, "-p", FIRST], env)
-    return lab.run([*run, "--continue", "-p", SECOND], env)
+    return [program(".bin/pi"), "--provider", "lookback", "--model", MODEL], env
 
 
 def qwen(lab):
@@ -273,15 +281,19 @@ def qwen_compacts(lab):
 
 
 def qwen_run(lab, more=None):
+    run, env = qwen_setup(lab, more)
+    lab.run([*run, "-p", FIRST], env)
+    return lab.run([*run, "--continue", "-p", SECOND], env)
+
+
+def qwen_setup(lab, more=None):
     settings = {
         "security": {"auth": {"selectedType": "openai"}}, "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False}, "general": {"disableAutoUpdate": True},
     } | (more or {})
     write(lab.home / ".qwen" / "settings.json", settings)
     env = variables("Qwen Code", lab.base) | {"OPENAI_API_KEY": "x", "OPENAI_MODEL": "m1"}
-    run = [program(".bin/qwen"), "-y"]
-    lab.run([*run, "-p", FIRST], env)
-    return lab.run([*run, "--continue", "-p", SECOND], env)
+    return [program(".bin/qwen"), "-y"], env
 
 
 AGENTS = {

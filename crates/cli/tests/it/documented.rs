@@ -118,12 +118,13 @@ const NOT_RUN: [(&str, &[&str]); 11] = [
         ],
     ),
     (
-        "reads the logs of the reader's agents; `logs.rs` runs the commands in a home folder with some",
+        "reads the logs of the reader's agents; `logs.rs` and `handoff.rs` run the commands in a home folder with some",
         &[
             "lookback replay --list",
             "lookback replay --agent claude --project .",
             "lookback tune --since 30d --agent codex",
             "lookback uncompact",
+            "lookback handoff codex",
         ],
     ),
     (
@@ -194,6 +195,10 @@ fn the_examples_of_the_help_run_in_their_order_and_find_something() {
         let lab = Lab::new();
         let copied = sh(&lab, &format!("cp -R '{}'/. .", used.path("").display())).status().unwrap();
         assert!(copied.success());
+        // The agent worked in this folder.
+        let log = lab.path("home/.claude/projects/one/session.jsonl");
+        let text = fs::read_to_string(&log).unwrap().replace("/home/ada/kettle", lab.path("").to_str().unwrap());
+        fs::write(log, text).unwrap();
         let help = format!("lookback {command} --help");
         run_block(&lab, &help, &lines, &mut BTreeSet::new());
     }

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();
-    let commands: [&[&str]; 28] = [
+    let commands: [&[&str]; 29] = [
         &[],
         &["window"],
         &["check"],
@@ -25,6 +25,7 @@ fn help_teaches_with_examples() {
         &["mcp"],
         &["serve"],
         &["uncompact"],
+        &["handoff"],
         &["facts"],
         &["facts", "list"],
         &["facts", "add"],

@@ -10,7 +10,7 @@ use crate::common::{Lab, Run};
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings/tests");
 
 /// Returns a folder with a home folder, in which five agents keep logs.
-fn home() -> Lab {
+pub(crate) fn home() -> Lab {
     let lab = Lab::new();
     for (from, to) in [
         ("claude_code/compacted.jsonl", ".claude/projects/-home-ada-shed/1.jsonl"),
@@ -27,7 +27,7 @@ fn home() -> Lab {
     lab
 }
 
-fn run(lab: &Lab, args: &[&str]) -> Run {
+pub(crate) fn run(lab: &Lab, args: &[&str]) -> Run {
     lab.run_with(args, "", &[("HOME", lab.path("home").to_str().unwrap())])
 }
 

@@ -7,6 +7,7 @@ mod common;
 mod contributing;
 mod documented;
 mod facts;
+mod handoff;
 mod help;
 mod hostile;
 mod inspect;

@@ -346,7 +346,7 @@ fn draft<'a>(
     let session = line.session.as_deref().unwrap_or(reading.name);
     draft.id = match line.side.as_deref() {
         None => session.to_owned(),
-        Some("") => format!("{session}/side"),
+        Some("") => side_chain(session, "unnamed"),
         Some(agent) => side_chain(session, agent),
     };
     if let Some(shape) = shapes.get(&line.side) {

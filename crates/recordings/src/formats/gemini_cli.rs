@@ -140,7 +140,7 @@ impl<'a> Chat<'a> {
 
     /// Returns whether the last message has calls whose results are not there yet.
     fn waits(&self) -> bool {
-        self.messages.last().is_some_and(|last| last.object.has("toolCalls"))
+        self.messages.last().is_some_and(|last| last.object.first("toolCalls").is_some())
     }
 
     /// Adds the messages of a new history that the old one does not have. If the new one leaves messages out, the first

@@ -33,7 +33,7 @@ use crate::error::RecordingError;
 use crate::home::Home;
 use crate::left_out::{LeftOut, Reason};
 use crate::object::Object;
-use crate::recording::Recording;
+use crate::recording::{Recording, side_chain};
 use crate::values;
 
 /// All formats. The first that recognizes a file reads it.
@@ -91,11 +91,6 @@ pub(crate) trait Format: Sync {
     /// # Errors
     /// Returns an error if the source as a whole cannot be read. A line that cannot be read is left out.
     fn read(&self, source: &Source<'_>, reading: &mut Reading<'_>) -> Result<(), RecordingError>;
-}
-
-/// Returns the name of the conversation of an agent that another conversation has started.
-fn side_chain(parent: &str, agent: &str) -> String {
-    format!("{parent}/agent-{agent}")
 }
 
 /// The contents of a file.

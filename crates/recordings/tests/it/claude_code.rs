@@ -121,7 +121,7 @@ fn side_chains_and_conversations_without_a_tie_are_recordings_of_their_own() {
     let told: Vec<_> = recordings.iter().map(|recording| (&*recording.id, texts(recording))).collect();
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let call = "Task\n{\"prompt\":\"Look in the drawer\"}";
-    let (side, agent, second) = (format!("{ID}/side"), format!("{ID}/agent-ac47f8c"), format!("{ID}-2"));
+    let (side, agent, second) = (format!("{ID}/agent-unnamed"), format!("{ID}/agent-ac47f8c"), format!("{ID}-2"));
     assert_eq!(
         told,
         [

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod claude_code;
+mod handoff;
 mod logs;
 mod recordings;
 mod versions;

@@ -1,0 +1,82 @@
+//! Conversations that are written for another agent.
+
+use std::fs;
+use std::path::Path;
+
+use lookback_recordings::{Handoff, Home, RecordedFile, Recording, agents, resume};
+use lookback_wire::message::{Content, Message, PartRef};
+use serde_json::value::RawValue;
+
+const LOGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/logs");
+const ID: &str = "11111111-2222-4333-8444-555555555555";
+
+/// Returns the messages without thinking, and without those of other roles.
+fn messages(recording: &Recording) -> Vec<Message> {
+    let all = recording.messages.iter().map(|recorded| recorded.message.content().clone());
+    let of = |content: Content| match content {
+        Content::Assistant(mut parts) => {
+            parts.retain(|part| !format!("{part:?}").starts_with("Reasoning"));
+            Some(Message::new(Content::Assistant(parts)))
+        }
+        Content::User(_) => Some(Message::new(content)),
+        _ => None,
+    };
+    all.filter_map(of).filter(|message| message.parts().next().is_some()).collect()
+}
+
+/// Returns the texts, the names of the called tools and the results, in order and without white space.
+fn said(messages: &[Message]) -> (Vec<String>, Vec<String>, Vec<String>) {
+    let dense = |text: &str| text.split_whitespace().collect::<String>();
+    let (mut texts, mut calls, mut results) = (Vec::new(), Vec::new(), Vec::new());
+    for part in messages.iter().flat_map(Message::parts) {
+        match part {
+            PartRef::Text(text) => texts.push(dense(text)),
+            PartRef::ToolCall(call) => calls.push(format!("{} {}", call.name, dense(&call.arguments))),
+            PartRef::ToolResult(result) => results.push(dense(&format!("{:?}", result.content))),
+            _ => {}
+        }
+    }
+    (texts, calls, results)
+}
+
+/// Every agent that resumes conversations reads what was written for it as it was.
+#[test]
+fn the_reader_of_an_agent_reads_what_was_written_for_it() {
+    let resumed: Vec<_> = agents().filter_map(resume).collect();
+    assert_eq!(resumed.len(), 6);
+    let mut count = 0;
+    for file in fs::read_dir(LOGS).unwrap().map(|file| file.unwrap().path()) {
+        for recording in RecordedFile::open(&file, None).unwrap().recordings {
+            for resume in &resumed {
+                let name = format!("{} for {}", file.display(), resume.agent());
+                let Ok(converted) = resume.dialect().convert_all(&messages(&recording)) else { continue };
+                let (_, calls, results) = said(&converted);
+                if calls.len() != results.len() {
+                    // An engine adds the missing results first.
+                    continue;
+                }
+                count += 1;
+                let elements: Vec<&RawValue> =
+                    converted.iter().filter_map(Message::wire).flat_map(|wire| wire.elements()).collect();
+                let (messages, project) = (&converted[..], Path::new("/home/ada/kettle"));
+                let handoff = Handoff {
+                    id: ID,
+                    messages,
+                    elements: &elements,
+                    project,
+                    model: Some("m1"),
+                    time: 1_772_355_600_000,
+                };
+                let written = resume.write(&handoff, &Home::at("/home/ada"));
+                let read = RecordedFile::read(&written.text, "log", None).unwrap();
+                assert_eq!(read.agent, Some(resume.agent()), "{name}");
+                assert_eq!(read.left_out.to_string(), "", "{name}");
+                let all: Vec<Message> =
+                    read.recordings.iter().flat_map(|it| &it.messages).map(|it| it.message.clone()).collect();
+                assert_eq!(said(&all), said(&converted), "{name}");
+                assert!(written.resume.iter().any(|word| word.replace("ses_", "").starts_with("11111111")), "{name}");
+            }
+        }
+    }
+    assert!(count > 60, "{count} conversations were written");
+}
