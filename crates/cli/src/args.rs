@@ -8,6 +8,7 @@ mod servers;
 mod sessions;
 mod tune;
 mod uncompact;
+mod week;
 
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,7 @@ pub(crate) use servers::{InspectArgs, LogForm, McpArgs, ServeArgs};
 pub(crate) use sessions::SessionsCommand;
 pub(crate) use tune::TuneArgs;
 pub(crate) use uncompact::UncompactArgs;
+pub(crate) use week::WeekArgs;
 
 /// Decides what a language model sees of a long conversation.
 #[derive(Debug, Parser)]
@@ -39,6 +41,7 @@ pub(crate) use uncompact::UncompactArgs;
 Examples:
   lookback replay examples/session.jsonl   # what a session would cost
   lookback tune examples/session.jsonl     # the policy for your sessions
+  lookback week --since 2025-01-01         # what your agents used
   lookback uncompact                       # what a compaction dropped
   lookback handoff codex                   # a conversation in another agent
   lookback window examples/request.json    # a request with its window
@@ -70,6 +73,7 @@ pub(crate) enum Command {
     Tune(TuneArgs),
     Uncompact(UncompactArgs),
     Handoff(HandoffArgs),
+    Week(WeekArgs),
     /// Manage the sessions in a store: list, show, window, diff, calls, export, search, delete
     #[command(
         subcommand,

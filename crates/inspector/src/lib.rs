@@ -52,6 +52,7 @@ mod rows;
 mod session;
 mod story;
 mod text;
+mod week;
 
 #[doc(hidden)]
 pub use edit::Change;
@@ -74,6 +75,8 @@ pub use requests::{Requests, request};
 #[doc(hidden)]
 pub use story::{Alternative, Parts, Trial};
 pub use story::{Contents, Story};
+#[doc(hidden)]
+pub use week::week;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

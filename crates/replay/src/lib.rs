@@ -10,3 +10,5 @@ pub mod prices;
 pub mod receipt;
 pub mod replay;
 pub mod timeline;
+#[doc(hidden)]
+pub mod week;

@@ -18,6 +18,7 @@ mod sessions;
 mod store;
 mod tune;
 mod uncompact;
+mod week;
 mod window;
 
 use crate::exit::ExitCode;
@@ -37,6 +38,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Tune(args) => tune::run(&args),
         Command::Uncompact(args) => uncompact::run(&args),
         Command::Handoff(args) => handoff::run(args),
+        Command::Week(args) => week::run(args),
         Command::Sessions(command) => sessions::run(command),
         Command::Facts(command) => facts::run(command),
         Command::Recall(args) => recall::run(args),

@@ -1,6 +1,6 @@
 //! `lookback replay`: replays recorded sessions and reports what they would have sent and cost.
 
-mod list;
+pub(super) mod list;
 mod picture;
 mod tables;
 

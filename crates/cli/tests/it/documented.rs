@@ -124,6 +124,7 @@ const NOT_RUN: [(&str, &[&str]); 11] = [
             "lookback replay --agent claude --project .",
             "lookback tune --since 30d --agent codex",
             "lookback uncompact",
+            "lookback week",
             "lookback handoff codex",
         ],
     ),
@@ -233,7 +234,7 @@ fn the_commands_that_prose_names_are_there_with_their_options() {
 fn pages() -> Vec<(String, String)> {
     let mut pages = Vec::new();
     let sections = ["start", "guides", "concepts", "reference", "operations", "internals"];
-    let folders = ["", "corpus", "fuzz", "crates/cli", "crates/engine", "crates/lookback", "crates/server"];
+    let folders = ["", "bench", "corpus", "fuzz", "crates/cli", "crates/engine", "crates/lookback", "crates/server"];
     let folders = folders.iter().map(|folder| (*folder).to_owned()).chain(sections.map(|name| format!("docs/{name}")));
     for folder in folders {
         for file in fs::read_dir(Path::new(PROJECT).join(&folder)).unwrap() {

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();
-    let commands: [&[&str]; 29] = [
+    let commands: [&[&str]; 30] = [
         &[],
         &["window"],
         &["check"],
@@ -26,6 +26,7 @@ fn help_teaches_with_examples() {
         &["serve"],
         &["uncompact"],
         &["handoff"],
+        &["week"],
         &["facts"],
         &["facts", "list"],
         &["facts", "add"],

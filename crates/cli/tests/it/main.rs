@@ -22,6 +22,7 @@ mod servers;
 mod sessions;
 mod store;
 mod tune;
+mod week;
 mod window;
 
 // The tests of the library start these servers too.

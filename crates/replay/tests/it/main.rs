@@ -8,3 +8,4 @@ mod lost;
 mod receipts;
 mod replay_valid;
 mod timelines;
+mod week;

@@ -72,7 +72,7 @@ impl Row {
 }
 
 /// Returns the beginning of the first words that a person wrote. Agents put their own in angle brackets, or before them.
-fn first_words(recording: &Recording) -> String {
+pub(in crate::commands) fn first_words(recording: &Recording) -> String {
     const LONGEST: usize = 60;
     let said = recording.messages.iter().filter(|recorded| recorded.message.role() == Role::User);
     let parts = said.flat_map(|recorded| recorded.message.parts());
