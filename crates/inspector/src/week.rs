@@ -46,9 +46,9 @@ pub fn week(week: &Week, since: &str) -> String {
         }
         main {
             (days(&week.days))
-            (sums("Projects", "project", &week.projects, total))
-            (sums("Models", "model", &week.models, total))
-            (sums("Agents", "agent", &week.agents, total))
+            (sums(week, "Projects", "project", &week.projects, |it, name| it.place.project.as_deref().unwrap_or_default() == name))
+            (sums(week, "Models", "model", &week.models, |it, name| it.calls.iter().any(|call| call.model.as_deref().unwrap_or_default() == name)))
+            (sums(week, "Agents", "agent", &week.agents, |it, name| it.place.agent.unwrap_or_default() == name))
             (misses(week))
             (results(week))
             (repeats(week))
@@ -72,6 +72,12 @@ fn notes(week: &Week) -> Vec<String> {
         notes.push(format!(
             "{} calls are of models without a price, and cost nothing here.",
             number(total.unpriced_calls)
+        ));
+    }
+    if total.input_only_calls > 0 {
+        notes.push(format!(
+            "{} calls have no price for output: only their input counts.",
+            number(total.input_only_calls)
         ));
     }
     if total.estimated_calls > 0 {
@@ -147,7 +153,14 @@ fn filled(days: &BTreeMap<String, Used>) -> Vec<(String, Used)> {
     all.split_off(all.len().saturating_sub(MOST_DAYS))
 }
 
-fn sums(title: &str, kind: &str, sums: &BTreeMap<String, Used>, total: &Used) -> Markup {
+fn sums(
+    week: &Week,
+    title: &str,
+    kind: &str,
+    sums: &BTreeMap<String, Used>,
+    has: impl Fn(&Conversation, &str) -> bool,
+) -> Markup {
+    let total = &week.total;
     let mut sorted: Vec<(&String, &Used)> = sums.iter().collect();
     sorted.sort_by(|(_, one), (_, other)| other.cost.total_cmp(&one.cost).then_with(|| other.sent().cmp(&one.sent())));
     let id = title.to_lowercase();
@@ -162,7 +175,12 @@ fn sums(title: &str, kind: &str, sums: &BTreeMap<String, Used>, total: &Used) ->
                 tbody {
                     @for (name, used) in sorted.iter().take(MOST) {
                         tr {
-                            td.words { (visible(if name.is_empty() { "unknown" } else { name })) @if used.estimated_calls > 0 { " " span.note { "estimated" } } }
+                            td.words {
+                                details {
+                                    summary { (visible(if name.is_empty() { "unknown" } else { name })) @if used.estimated_calls > 0 { " " span.note { "estimated" } } }
+                                    (links(week, |conversation| has(conversation, name)))
+                                }
+                            }
                             td { (number(used.calls)) }
                             td { (short(used.sent())) }
                             td { (percent(used.cache_read, used.sent())) }
@@ -177,6 +195,22 @@ fn sums(title: &str, kind: &str, sums: &BTreeMap<String, Used>, total: &Used) ->
             }
             @if sorted.len() > MOST { p.note { "And " (sorted.len() - MOST) " more." } }
         }
+    }
+}
+
+/// Renders links to the conversations that have something, those first that cost most.
+fn links(week: &Week, has: impl Fn(&Conversation) -> bool) -> Markup {
+    let mut found: Vec<_> =
+        week.conversations.iter().enumerate().filter(|(_, conversation)| has(conversation)).collect();
+    let order = |one: &Used, other: &Used| other.cost.total_cmp(&one.cost).then_with(|| other.sent().cmp(&one.sent()));
+    found.sort_by(|(_, one), (_, other)| order(&one.used, &other.used));
+    html! {
+        ul {
+            @for (index, conversation) in found.iter().take(MOST) {
+                li { (link(week, *index, None)) " " span.note { (number(conversation.used.calls)) " calls, " (cost(&conversation.used)) } }
+            }
+        }
+        @if found.len() > MOST { p.note { "And " (found.len() - MOST) " more." } }
     }
 }
 
@@ -203,7 +237,13 @@ fn misses(week: &Week) -> Markup {
                 table {
                     thead { tr { th.words { "after" } th { "calls" } th { "tokens" } th { "cost" } } }
                     tbody { @for (cause, missed) in &week.misses { tr {
-                        td.words { (cause) } td { (number(missed.calls)) } td { (short(missed.tokens)) } td { (money(missed.cost)) }
+                        td.words {
+                            details {
+                                summary { (cause) }
+                                (links(week, |it| it.calls.iter().any(|call| call.miss.is_some_and(|miss| miss.cause == *cause))))
+                            }
+                        }
+                        td { (number(missed.calls)) } td { (short(missed.tokens)) } td { (money(missed.cost)) }
                     } } }
                 }
             }
@@ -222,10 +262,12 @@ fn all<T>(week: &Week, of: impl Fn(&Conversation) -> &[T], key: impl Fn(&T) -> u
     all
 }
 
-fn link(week: &Week, index: usize) -> Markup {
+/// Renders a link to a conversation, and to the call behind one of its messages.
+fn link(week: &Week, index: usize, message: Option<usize>) -> Markup {
+    let place_in = message.map(|message| format!("/{message}")).unwrap_or_default();
     let place = week.conversations.get(index).map(|conversation| &conversation.place);
     let words = place.map(|place| beginning(&place.first_words, 40)).filter(|words| !words.is_empty());
-    html! { a href=(format!("#c{index}")) { (visible(words.as_deref().unwrap_or("conversation"))) } }
+    html! { a href=(format!("#c{index}{place_in}")) { (visible(words.as_deref().unwrap_or("conversation"))) } }
 }
 
 fn results(week: &Week) -> Markup {
@@ -240,7 +282,7 @@ fn results(week: &Week) -> Markup {
                     tbody { @for (index, result) in found { tr {
                         td.words { (visible(&result.tool)) }
                         td.words { code { (visible(&beginning(&result.about, 80))) } }
-                        td { (number(result.tokens)) } td { (number(result.calls)) } td.words { (link(week, index)) }
+                        td { (number(result.tokens)) } td { (number(result.calls)) } td.words { (link(week, index, Some(result.message))) }
                     } } }
                 }
             }
@@ -259,7 +301,7 @@ fn repeats(week: &Week) -> Markup {
                     tbody { @for (index, repeat) in found { tr {
                         td.words { (visible(&repeat.tool)) }
                         td.words { code { (visible(&beginning(&repeat.about, 80))) } }
-                        td { (number(repeat.times)) } td { (number(repeat.tokens)) } td.words { (link(week, index)) }
+                        td { (number(repeat.times)) } td { (number(repeat.tokens)) } td.words { (link(week, index, Some(repeat.message))) }
                     } } }
                 }
             }
@@ -277,7 +319,7 @@ fn compactions(week: &Week) -> Markup {
                 table {
                     thead { tr { th.words { "conversation" } th { "messages dropped" } th { "rules lost" } th { "names lost" } th.words { "of these" } } }
                     tbody { @for (index, compaction) in found { tr {
-                        td.words { (link(week, index)) }
+                        td.words { (link(week, index, Some(compaction.message))) }
                         td { (number(compaction.dropped as u64)) }
                         td { (compaction.rules.len()) " of " (compaction.all_rules) }
                         td { (compaction.names.len()) }
@@ -336,8 +378,8 @@ fn data(week: &Week) -> String {
                 names.push(name);
                 names.len() - 1
             });
-            let cost = call.cost.map(|cost| (cost * 1e6).round() / 1e6);
-            let miss = call.miss.map(|miss| miss.cause.to_string());
+            let rounded = |cost: f64| (cost * 1e6).round() / 1e6;
+            let miss = call.miss.map(|miss| (miss.cause.to_string(), miss.cost.map(rounded)));
             calls.push(json!([
                 call.message,
                 call.time,
@@ -346,7 +388,8 @@ fn data(week: &Week) -> String {
                 call.cache_read,
                 call.cache_write,
                 call.output,
-                cost,
+                call.cost.map(rounded),
+                rounded(call.saved),
                 miss,
                 kind(call.kind),
             ]));

@@ -22,7 +22,7 @@ mod values;
 
 pub use error::RecordingError;
 pub use file::{FileError, RecordedFile};
-pub use handoff::{Handoff, Resumable, Resume, resume};
+pub use handoff::{Handoff, Resumable, Resume, handoff_id, resume};
 pub use home::Home;
 pub use left_out::{LeftOut, Lines, Reason};
 pub use machine::{LogFile, agents, formats, logs};

@@ -7,6 +7,9 @@ use lookback_session::RecordedMessage;
 use lookback_wire::dialect::{Dialect, Preamble};
 use serde::{Deserialize, Serialize};
 
+/// The beginning of the names that Lookback gives to conversations. It stands for "Lookback", in hexadecimal.
+pub(crate) const HANDED_OVER: &str = "100cbac0";
+
 /// What is between the name of a conversation and that of an agent that it has started.
 const AGENT: &str = "/agent-";
 
@@ -61,6 +64,10 @@ pub struct RecordedUsage {
     pub cache_read: u64,
     /// Output tokens.
     pub output: u64,
+    /// Tokens among `cache_write` that are kept for an hour, and not for the usual five minutes.
+    #[doc(hidden)]
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write_hour: u64,
     /// The model, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -70,11 +77,25 @@ pub struct RecordedUsage {
     pub time: Option<Millis>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn is_zero(tokens: &u64) -> bool {
+    *tokens == 0
+}
+
 impl RecordedUsage {
     /// Creates a usage of zero tokens for the call that the assistant message with this index answers.
     #[doc(hidden)]
     pub fn new(message: usize) -> Self {
-        RecordedUsage { message, input: 0, cache_write: 0, cache_read: 0, output: 0, model: None, time: None }
+        RecordedUsage {
+            message,
+            input: 0,
+            cache_write: 0,
+            cache_read: 0,
+            output: 0,
+            cache_write_hour: 0,
+            model: None,
+            time: None,
+        }
     }
 
     /// Creates a usage from a report whose input tokens include those that were read from the cache and written to it.
@@ -135,6 +156,13 @@ impl Recording {
             call.cache_read < cached / 3 && !compacted(before.message, call.message)
         };
         calls.filter(is_cold).map(|(_, call)| call.message).collect()
+    }
+
+    /// Returns whether Lookback wrote the conversation for an agent, from the log of another one.
+    #[doc(hidden)]
+    pub fn is_handed_over(&self) -> bool {
+        let id = self.id.trim_start_matches("ses_");
+        id.starts_with(HANDED_OVER)
     }
 
     /// Returns whether another conversation has started this one, for an agent of its own.

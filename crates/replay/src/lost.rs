@@ -59,23 +59,40 @@ pub struct LostName {
 }
 
 impl Lost {
-    /// Returns what each compaction of a recording dropped, in order.
+    /// Returns what each compaction of a recording dropped, in order. A message is dropped by the first compaction that
+    /// does not keep it.
     pub fn all(recording: &Recording) -> Vec<Lost> {
-        recording.compactions.iter().map(|summary| Lost::at(recording, *summary)).collect()
+        let used = last_uses(recording);
+        let mut before: Option<usize> = None;
+        let mut all = Vec::new();
+        for summary in recording.compactions.iter().copied() {
+            let kept = before.and_then(|before| recording.kept.get(&before)).into_iter().flatten().copied();
+            let first = before.map_or(0, |before| before + 1);
+            let window: Vec<usize> = kept.chain(first..summary).collect();
+            all.push(Lost::of(recording, summary, &window, &used));
+            before = Some(summary);
+        }
+        all
     }
 
-    /// Returns what the compaction with this summary dropped.
+    /// Returns what the model no longer saw behind the summary with this index, also what earlier compactions dropped.
     pub fn at(recording: &Recording, summary: usize) -> Lost {
+        let window: Vec<usize> = (0..summary).collect();
+        Lost::of(recording, summary, &window, &last_uses(recording))
+    }
+
+    /// Returns which of the messages of a window were dropped behind a summary. `used` has the last use of each name.
+    fn of(recording: &Recording, summary: usize, window: &[usize], used: &HashMap<String, usize>) -> Lost {
         let kept: HashSet<usize> = recording.kept.get(&summary).into_iter().flatten().copied().collect();
         let message = |index: usize| recording.messages.get(index).map(|recorded| &recorded.message);
-        let is_dropped = |index: &usize| !kept.contains(index) && !recording.compactions.contains(index);
-        let dropped: Vec<(usize, &Message)> =
-            (0..summary).filter(is_dropped).filter_map(|index| Some((index, message(index)?))).collect();
+        let summaries: HashSet<usize> = recording.compactions.iter().copied().collect();
+        let is_dropped = |index: &usize| !kept.contains(index) && !summaries.contains(index);
+        let dropped = window.iter().copied().filter(is_dropped);
+        let dropped: Vec<(usize, &Message)> = dropped.filter_map(|index| Some((index, message(index)?))).collect();
         let stays: Vec<&Message> = kept.iter().copied().chain([summary]).filter_map(message).collect();
-        let later = recording.messages.iter().skip(summary + 1).map(|recorded| &recorded.message);
-        let later: Vec<&Message> = later.filter(|message| message.role() == Role::Assistant).collect();
         let (rules, all_rules) = rules(&dropped, &stays);
-        let (names, needed_names) = lost_names(&dropped, &stays, &later);
+        let is_needed = |name: &str| used.get(name).is_some_and(|last| *last > summary);
+        let (names, needed_names) = lost_names(&dropped, &stays, is_needed);
         Lost { summary, messages: dropped.len(), rules, all_rules, names, needed_names }
     }
 
@@ -167,13 +184,29 @@ fn short_enough(text: &str) -> bool {
     text.len() <= LONGEST
 }
 
+/// Returns the index of the last answer that has each name.
+fn last_uses(recording: &Recording) -> HashMap<String, usize> {
+    let mut used = HashMap::new();
+    if recording.compactions.is_empty() {
+        return used;
+    }
+    for (index, recorded) in recording.messages.iter().enumerate() {
+        let text = if recorded.message.role() == Role::Assistant { recorded.message.text() } else { continue };
+        if short_enough(&text) {
+            used.extend(names(&text).map(|name| (name.to_owned(), index)));
+        }
+    }
+    used
+}
+
 /// Returns the names in messages that other messages do not have, and how many of all names were used later.
-fn lost_names(dropped: &[(usize, &Message)], stays: &[&Message], later: &[&Message]) -> (Vec<LostName>, usize) {
-    let all = |messages: &[&Message]| -> HashSet<String> {
-        let texts = messages.iter().map(|message| message.text()).filter(|text| short_enough(text));
-        texts.flat_map(|text| names(&text).map(str::to_owned).collect::<Vec<_>>()).collect()
-    };
-    let (known, needed) = (all(stays), all(later));
+fn lost_names(
+    dropped: &[(usize, &Message)],
+    stays: &[&Message],
+    is_needed: impl Fn(&str) -> bool,
+) -> (Vec<LostName>, usize) {
+    let texts = stays.iter().map(|message| message.text()).filter(|text| short_enough(text));
+    let known: HashSet<String> = texts.flat_map(|text| names(&text).map(str::to_owned).collect::<Vec<_>>()).collect();
     let mut found: HashMap<String, LostName> = HashMap::new();
     for (message, text) in dropped.iter().map(|(index, message)| (*index, message.text())) {
         if !short_enough(&text) {
@@ -181,7 +214,7 @@ fn lost_names(dropped: &[(usize, &Message)], stays: &[&Message], later: &[&Messa
         }
         let own: HashSet<&str> = names(&text).collect();
         for name in own {
-            let is_needed = needed.contains(name);
+            let is_needed = is_needed(name);
             let entry = found.entry(name.to_owned());
             let new = LostName { name: name.to_owned(), message, mentions: 0, is_needed };
             let lost = entry.or_insert(new);

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback_content::pasted::is_from_client;
 use lookback_engine::Engine;
-use lookback_recordings::{Handoff, Home, Recording, Resumable, resume};
+use lookback_recordings::{Handoff, Home, Recording, Resumable, handoff_id, resume};
 use lookback_session::Error;
 use lookback_summarize::calls::{self, run_request_once};
 use lookback_summarize::{Extractive, SummaryTask, passages, run as summarized};
 use lookback_tokens::TokenCounter;
 use lookback_wire::dialect::{Dialect, Finding, Request, Severity, Target};
-use lookback_wire::message::{AssistantPart, Content, Message, PartRef, UserPart};
+use lookback_wire::message::{AssistantPart, Content, Media, Message, PartRef, ResultItem, UserPart};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -36,12 +36,15 @@ struct Done<'a> {
     tokens: u64,
     /// Messages that the first agent had already replaced by a summary.
     compacted: usize,
-    /// Parts that the other agent's model does not accept, such as the provider's own tools.
+    /// Parts that the other agent does not get: files, and the provider's own tools.
     parts_left_out: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     commands: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'a str>,
+    /// Whether the agent has to import the file.
+    #[serde(skip)]
+    is_imported: bool,
 }
 
 #[derive(Serialize)]
@@ -59,6 +62,9 @@ pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
     }
     let listed = chosen(&args)?.ok_or_else(|| match &args.id {
         Some(id) => Failure::NoConversation(id.clone()),
+        None if !args.logs.files.is_empty() && !args.logs.has_choice() => {
+            Failure::NoneChosen(" of another agent than the one that continues it; --id takes any")
+        }
         None => none_chosen(&args.logs),
     })?;
     let Listed { agent, path, recording, newest } = &listed;
@@ -72,7 +78,7 @@ pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
     let here = std::env::current_dir().unwrap_or_default();
     let project = recording.project.as_ref().map_or(here.clone(), PathBuf::from);
     let handoff = Handoff {
-        id: &uuid::Uuid::new_v4().to_string(),
+        id: &handoff_id(&uuid::Uuid::new_v4().to_string()),
         messages: &window.messages,
         elements: &elements,
         project: &project,
@@ -82,12 +88,16 @@ pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
     };
     let home = Home::of_user().ok_or(Failure::NoHome)?;
     let written = resume.write(&handoff, &home);
-    let file = place(&args, &written, handoff.id)?;
+    let file = place(&args, &written, handoff.id);
+    let file = std::path::absolute(&file).unwrap_or(file);
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         let fault = |error| Failure::Folder { place: folder.display().to_string(), error };
         fs::create_dir_all(folder).map_err(fault)?;
     }
     AtomicFile::begin_private(&file)?.finish(&written.text)?;
+    if let Some((marker, text)) = written.marker.as_ref().filter(|(marker, _)| args.out.is_none() && !marker.exists()) {
+        AtomicFile::begin_private(marker)?.finish(text)?;
+    }
     for finding in window.broken.iter().filter(|finding| finding.severity == Severity::Refused) {
         let text = findings::Line::from_finding(finding).text();
         output::warning(&format!("the conversation breaks a rule of the other model: {text}"));
@@ -104,6 +114,7 @@ pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
         parts_left_out,
         commands,
         note: None,
+        is_imported: !written.import.is_empty(),
     };
     if args.json {
         output::result(&output::json(&done)?)?;
@@ -144,7 +155,8 @@ fn current(recording: &Recording) -> (Vec<Message>, usize) {
         left_out += others.count();
         let content = match recorded.message.content() {
             Content::User(parts) => {
-                Content::User(parts.iter().filter(|part| is_said(part, is_summary)).cloned().collect())
+                let said = parts.iter().filter(|part| is_said(part, is_summary));
+                Content::User(said.map(|part| without_files(part, &mut left_out)).collect())
             }
             Content::Assistant(parts) => {
                 let is_shown =
@@ -160,6 +172,27 @@ fn current(recording: &Recording) -> (Vec<Message>, usize) {
         }
     }
     (messages, left_out)
+}
+
+/// Returns a part with a line in place of each file, because most agents cannot have files in their logs.
+fn without_files(part: &UserPart, left_out: &mut usize) -> UserPart {
+    let mut line = |file: &Media| {
+        *left_out += 1;
+        file.name.as_ref().map_or_else(|| "[a file]".to_owned(), |name| format!("[the file {name}]"))
+    };
+    match part {
+        UserPart::Document(file) => UserPart::Text(file.source.text().map_or_else(|| line(file), str::to_owned)),
+        UserPart::ToolResult(result) => {
+            let mut result = result.clone();
+            for item in &mut result.content {
+                if let ResultItem::Document(file) = item {
+                    *item = ResultItem::Text(file.source.text().map_or_else(|| line(file), str::to_owned));
+                }
+            }
+            UserPart::ToolResult(result)
+        }
+        part => part.clone(),
+    }
 }
 
 /// Returns the number of messages that the agent no longer sent.
@@ -237,11 +270,9 @@ fn only_texts(dialect: Dialect, messages: &[Message]) -> Vec<Message> {
 }
 
 /// Returns the place of the file: that of the command line, that of the agent, or one for the time until it is imported.
-fn place(args: &HandoffArgs, written: &Resumable, id: &str) -> Result<PathBuf, Failure> {
-    if let Some(out) = &args.out {
-        return Ok(out.clone());
-    }
-    Ok(written.place.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("lookback-handoff-{id}.json"))))
+fn place(args: &HandoffArgs, written: &Resumable, id: &str) -> PathBuf {
+    let to_import = || std::env::temp_dir().join(format!("lookback-handoff-{id}.json"));
+    args.out.clone().or_else(|| written.place.clone()).unwrap_or_else(to_import)
 }
 
 /// Returns the commands that resume the conversation.
@@ -259,7 +290,7 @@ fn commands(args: &HandoffArgs, written: &Resumable, file: &Path, elsewhere: Opt
 }
 
 fn show(done: &Done<'_>) -> Result<(), Failure> {
-    let Done { agent, from, file, messages, tokens, compacted, parts_left_out, commands, .. } = done;
+    let Done { agent, from, file, messages, tokens, compacted, parts_left_out, commands, is_imported, .. } = done;
     let title = output::plain(from.id);
     let of = from.agent.unwrap_or("a recording");
     output::message(&format!(
@@ -275,12 +306,13 @@ fn show(done: &Done<'_>) -> Result<(), Failure> {
     }
     if *parts_left_out > 0 {
         output::message(&format!(
-            "left out: {}, which only {of}'s provider reads",
+            "left out: {}: files, or tools of {of}'s provider",
             output::counted(*parts_left_out as u64, "part", "parts")
         ));
     }
     if let Some(file) = file {
-        output::message(&format!("written: {} (delete it to undo this)", file.display()));
+        let until = if *is_imported { "delete it when it is imported" } else { "delete it to undo this" };
+        output::message(&format!("written: {} ({until})", file.display()));
     }
     if !commands.is_empty() {
         output::message("\nTo continue, run:");
@@ -308,6 +340,7 @@ fn write_note(
         parts_left_out: 0,
         commands: Vec::new(),
         note: Some(&note),
+        is_imported: false,
     };
     if args.json {
         output::result(&output::json(&done)?)?;
@@ -374,6 +407,16 @@ fn cut(text: &str, most: u64, counter: &dyn TokenCounter) -> String {
         }
         left -= tokens;
         lines.push(line);
+    }
+    if lines.is_empty() {
+        // One long paragraph: its last words.
+        let words: Vec<&str> = text.split_whitespace().rev().collect();
+        let mut count = words.len();
+        let last = |count: usize| words.iter().take(count).rev().copied().collect::<Vec<_>>().join(" ");
+        while count > 0 && counter.text(&last(count)) > most {
+            count /= 2;
+        }
+        return format!("… {}", last(count));
     }
     lines.reverse();
     format!("…\n{}", lines.join("\n"))

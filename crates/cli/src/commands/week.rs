@@ -22,13 +22,19 @@ const MOST: usize = 10;
 
 pub(crate) fn run(mut args: WeekArgs) -> Result<ExitCode, Failure> {
     let forced = args.prices.as_deref().map(input::price).transpose()?;
-    let page = args.html.as_deref().map(AtomicFile::begin).transpose()?;
+    let page = args.html.as_deref().map(AtomicFile::begin_private).transpose()?;
     let is_default = args.logs.since.is_none() && args.logs.files.is_empty();
     if is_default {
         args.logs.since = now().map(|now| now - DAYS * DAY);
     }
     let counter = input::settings(None).counter;
-    let price = |model: Option<&str>| forced.as_ref().or_else(|| Prices::builtin().find(model?));
+    let price = |model: Option<&str>| {
+        forced.as_ref().or_else(|| {
+            // Some agents write the provider before a slash.
+            let model = model?;
+            Prices::builtin().find(model).or_else(|| Prices::builtin().find(model.rsplit('/').next()?))
+        })
+    };
     let read = |listed: &Listed| {
         let Listed { agent, path, recording, newest } = listed;
         let place = Place {
@@ -74,6 +80,7 @@ fn show(week: &Week, since: &str, args: &WeekArgs) -> Result<(), Failure> {
         output::counted(week.conversations.len() as u64, "conversation", "conversations"),
         output::counted(total.calls, "model call", "model calls"),
     ))?;
+    days(week)?;
     sums("Project", &week.projects)?;
     sums("Model", &week.models)?;
     sums("Agent", &week.agents)?;
@@ -91,6 +98,27 @@ fn show(week: &Week, since: &str, args: &WeekArgs) -> Result<(), Failure> {
         Some(page) => output::message(&format!("The page with every call: {}", page.display())),
         None => output::message("A page with charts and every call: --html week.html"),
     }
+    Ok(())
+}
+
+/// Prints the days, unless there are too many for a terminal.
+fn days(week: &Week) -> Result<(), Failure> {
+    const MOST_DAYS: usize = 31;
+    let known = || week.days.iter().filter(|(day, _)| !day.is_empty());
+    if !(2..=MOST_DAYS).contains(&known().count()) {
+        return Ok(());
+    }
+    let row = |(day, used): (&String, &Used)| {
+        [
+            day.clone(),
+            output::number(used.calls),
+            output::number(used.sent()),
+            output::number(used.output),
+            money(used.cost),
+        ]
+    };
+    let header = ["Day (UTC)", "Calls", "Input tokens", "Output tokens", "Cost"];
+    output::rows(&output::text_of(&output::table(header, &[0], known().map(row))))?;
     Ok(())
 }
 
@@ -199,6 +227,10 @@ fn notes(week: &Week) {
             "{} of models without a price.",
             output::counted(total.unpriced_calls, "call is", "calls are")
         ));
+    }
+    if total.input_only_calls > 0 {
+        let calls = output::counted(total.input_only_calls, "call has", "calls have");
+        output::message(&format!("{calls} no price for output: only the input counts."));
     }
     if total.estimated_calls > 0 {
         let calls = output::counted(total.estimated_calls, "call is", "calls are");

@@ -101,7 +101,6 @@ const NOT_RUN: [(&str, &[&str]); 11] = [
             "cargo run --release --manifest-path bench/Cargo.toml",
             "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz docs/images/front.svg",
             "cargo run --release --manifest-path bench/Cargo.toml peers transcripts.jsonl.gz",
-            "PYTHON=bench/.venv/bin/python cargo run --release --manifest-path bench/Cargo.toml referee newest.jsonl.gz 10",
             "cargo run --release --manifest-path bench/Cargo.toml notes transcripts.jsonl.gz",
             "cargo run --release --manifest-path bench/Cargo.toml requests requests.jsonl.gz",
             "cargo run --release --manifest-path bench/Cargo.toml locomo locomo-dev.json",
@@ -234,7 +233,7 @@ fn the_commands_that_prose_names_are_there_with_their_options() {
 fn pages() -> Vec<(String, String)> {
     let mut pages = Vec::new();
     let sections = ["start", "guides", "concepts", "reference", "operations", "internals"];
-    let folders = ["", "bench", "corpus", "fuzz", "crates/cli", "crates/engine", "crates/lookback", "crates/server"];
+    let folders = ["", "corpus", "fuzz", "crates/cli", "crates/engine", "crates/lookback", "crates/server"];
     let folders = folders.iter().map(|folder| (*folder).to_owned()).chain(sections.map(|name| format!("docs/{name}")));
     for folder in folders {
         for file in fs::read_dir(Path::new(PROJECT).join(&folder)).unwrap() {

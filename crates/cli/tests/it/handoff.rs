@@ -86,6 +86,24 @@ fn the_conversation_is_taken_again_and_not_its_copy() {
     assert_ne!(third["from"]["agent"], "pi");
 }
 
+/// A file in a message is no part of most agents' logs, so a line says that there was one.
+#[test]
+fn a_file_becomes_a_line() {
+    let lab = Lab::new();
+    let pdf = r#"{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}}"#;
+    let body = format!(
+        r#"[{{"role":"user","content":[{pdf},{{"type":"text","text":"And this?"}}]}},{{"role":"assistant","content":"No."}}]"#
+    );
+    fs::create_dir(lab.path("home")).unwrap();
+    fs::write(lab.path("log.json"), body).unwrap();
+    for target in ["codex", "pi", "opencode"] {
+        let done = run(&lab, &["handoff", target, "log.json", "--out", "out", "--json"]);
+        assert_eq!(json(&done)["parts_left_out"], 1, "{target}");
+        let text = fs::read_to_string(lab.path("out")).unwrap();
+        assert!(text.contains("[a file]") && text.contains("And this?"), "{target}: {text}");
+    }
+}
+
 #[test]
 fn an_agent_that_resumes_nothing_gets_a_note() {
     let lab = home();

@@ -120,6 +120,16 @@ class Lab:
         return page
 
     @cache
+    def week(self):
+        """What the agents used whose logs are among the tests."""
+        page = self.folder / "week.html"
+        logs = PROJECT / "crates" / "recordings" / "tests"
+        command = [LOOKBACK, "week", str(logs), "--html", str(page)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        must(done.returncode == 0, f"{command} failed: {done.stderr}")
+        return page
+
+    @cache
     def served(self, *options):
         """Starts an inspector of the store and returns its address."""
         command = [LOOKBACK, "inspect", self.store, "--http", "127.0.0.1:0", *options]

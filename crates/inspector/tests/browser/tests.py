@@ -479,6 +479,27 @@ def a_printed_page_has_all_messages_and_reasons(lab):
 
 
 @test
+def a_week_opens_down_to_the_call(lab):
+    page = lab.open(lab.week())
+    conversation = page.locator("details.conversation").first
+    conversation.locator("summary").click()
+    calls = conversation.locator("summary .tokens").first.inner_text()
+    expect(conversation.locator("tbody tr")).to_have_count(int(calls.split()[0]))
+    # A line of a table leads to the call behind its message.
+    page.locator("section[aria-labelledby=compactions] tbody a").first.click()
+    marked = page.locator("details.conversation[open] tr.this")
+    expect(marked).to_have_count(1)
+    expect(marked).to_be_in_viewport()
+    for looks in [{"color_scheme": "light"}, {"color_scheme": "dark"}, {"width": 390, "height": 844}]:
+        page = lab.open(lab.week(), **looks)
+        page.locator("details.conversation > summary").first.click()
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        must(wide <= looks.get("width", 1280), f"{looks}: the page is {wide} wide")
+        serious = [line for impact, line in axe(page) if impact in ["serious", "critical"]]
+        must(not serious, f"{looks}: {serious}")
+
+
+@test
 def light_and_dark_follow_the_system(lab):
     colors = []
     for scheme in ["light", "dark"]:

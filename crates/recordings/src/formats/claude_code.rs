@@ -122,6 +122,13 @@ struct Reported {
     cache_creation_input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
     output_tokens: Option<u64>,
+    cache_creation: Option<Creation>,
+}
+
+/// For how long tokens were written to the cache.
+#[derive(Clone, Copy, Deserialize)]
+struct Creation {
+    ephemeral_1h_input_tokens: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -425,6 +432,7 @@ fn usage<'a>(parts: impl DoubleEndedIterator<Item = &'a Said<'a>> + Clone) -> Op
     usage.input = reported.input_tokens.unwrap_or(0);
     usage.cache_write = reported.cache_creation_input_tokens.unwrap_or(0);
     usage.cache_read = reported.cache_read_input_tokens.unwrap_or(0);
+    usage.cache_write_hour = reported.cache_creation.and_then(|it| it.ephemeral_1h_input_tokens).unwrap_or(0);
     usage.output = reported.output_tokens.unwrap_or(0);
     usage.model = parts.rev().find_map(|said| said.model.clone());
     Some(usage)

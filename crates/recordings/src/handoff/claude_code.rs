@@ -49,6 +49,7 @@ impl Resume for ClaudeCode {
         let folder = home.below("CLAUDE_CONFIG_DIR", ".claude", "projects").join(handoff.dashed());
         Resumable {
             place: Some(folder.join(format!("{id}.jsonl"))),
+            marker: None,
             text: lines(handoff.elements.iter().enumerate().map(row)),
             import: Vec::new(),
             resume: command(&["claude", "--resume", id]),

@@ -40,6 +40,7 @@ impl Resume for Codex {
         let folder = home.below("CODEX_HOME", ".codex", "sessions").join(day);
         Resumable {
             place: Some(folder.join(format!("rollout-{time}-{id}.jsonl"))),
+            marker: None,
             text: lines(records),
             import: Vec::new(),
             resume: command(&["codex", "resume", id]),

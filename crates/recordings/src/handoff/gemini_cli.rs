@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 use super::{Handoff, Resumable, Resume, command, is, lines, object, put};
 use crate::home::Home;
 
+/// The file that says whose folder it is.
+const MARKER: &str = ".project_root";
+
 pub(super) struct GeminiCli;
 
 impl Resume for GeminiCli {
@@ -33,6 +36,7 @@ impl Resume for GeminiCli {
             let mut content = object(element);
             let (calls, results, others) = sorted(content.remove("parts"));
             if !is(&content, "role", "model") {
+                let others = as_prompt(others);
                 if !others.is_empty() {
                     values.push(json!({"id": id, "timestamp": time, "type": "user", "content": others}));
                 }
@@ -50,11 +54,12 @@ impl Resume for GeminiCli {
                 "toolCalls": calls,
             }));
         }
-        let chats = home.below("GEMINI_CLI_HOME", "", ".gemini/tmp").join(folder(handoff, home)).join("chats");
+        let folder = home.below("GEMINI_CLI_HOME", "", ".gemini/tmp").join(folder(handoff, home));
         let time = handoff.file_time();
         let name = format!("session-{}-{}.jsonl", time.get(..16).unwrap_or_default(), id.get(..8).unwrap_or_default());
         Resumable {
-            place: Some(chats.join(name)),
+            place: Some(folder.join("chats").join(name)),
+            marker: Some((folder.join(MARKER), handoff.project.display().to_string())),
             text: lines(values),
             import: Vec::new(),
             resume: command(&["gemini", "--resume", id]),
@@ -76,6 +81,15 @@ fn sorted(parts: Option<Value>) -> (Vec<Value>, Vec<Value>, Vec<Value>) {
         }
     }
     (calls, results, others)
+}
+
+/// Returns the parts of a prompt. Gemini CLI takes a prompt that begins like a command for one, and leaves it out.
+fn as_prompt(mut parts: Vec<Value>) -> Vec<Value> {
+    let first = parts.first().and_then(|part| part.get("text")?.as_str()).unwrap_or_default();
+    if first.trim_start().starts_with(['/', '?']) {
+        parts.insert(0, json!({"text": "Prompt: "}));
+    }
+    parts
 }
 
 /// Returns a call whose result has not come.
@@ -102,14 +116,26 @@ fn answer(values: &mut [Value], results: Vec<Value>) {
     }
 }
 
-/// Returns the name of the project's folder, which Gemini CLI chooses when it first runs in a project.
+/// Returns the name of the project's folder. Gemini CLI keeps a list of them. A new one has the name of the project, with a
+/// number if another project has that.
 fn folder(handoff: &Handoff<'_>, home: &Home) -> String {
-    let list = fs::read_to_string(home.below("GEMINI_CLI_HOME", "", ".gemini/projects.json")).unwrap_or_default();
+    let root = home.below("GEMINI_CLI_HOME", "", ".gemini");
+    let project = handoff.project.to_string_lossy();
+    let list = fs::read_to_string(root.join("projects.json")).unwrap_or_default();
     let list: Value = serde_json::from_str(&list).unwrap_or_default();
-    let projects = list.get("projects");
-    let known = projects.and_then(|projects| projects.get(&*handoff.project.to_string_lossy())?.as_str());
-    // A new project has the name of its folder.
+    let known = list.get("projects").and_then(Value::as_object);
+    if let Some(own) = known.and_then(|known| known.get(&*project)?.as_str()) {
+        return own.to_owned();
+    }
     let name = handoff.project.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    known.map_or_else(|| plain.trim_matches('-').to_owned(), str::to_owned)
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let plain = words.collect::<Vec<_>>().join("-");
+    let plain = if plain.is_empty() { "project".to_owned() } else { plain };
+    let owner = |name: &str| fs::read_to_string(root.join("tmp").join(name).join(MARKER)).ok();
+    let is_taken = |name: &str| {
+        let is_listed = known.is_some_and(|known| known.values().any(|listed| listed == name));
+        is_listed || owner(name).is_some_and(|owner| owner.trim() != project)
+    };
+    let numbered = (1..).map(|number| format!("{plain}-{number}"));
+    std::iter::once(plain.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(plain)
 }

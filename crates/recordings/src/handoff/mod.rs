@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::home::Home;
+use crate::recording::HANDED_OVER;
 
 const ALL: &[&dyn Resume] = &[
     &claude_code::ClaudeCode,
@@ -42,6 +43,13 @@ pub fn resume(agent: &str) -> Option<&'static dyn Resume> {
     ALL.iter().copied().find(|resume| resume.agent() == agent)
 }
 
+/// Returns the name of a conversation that is handed over, from a random UUID. It shows whose it is, so that its calls are
+/// not counted again.
+#[doc(hidden)]
+pub fn handoff_id(random: &str) -> String {
+    format!("{HANDED_OVER}{}", random.get(HANDED_OVER.len()..).unwrap_or_default())
+}
+
 /// An agent that resumes a conversation from a file.
 #[doc(hidden)]
 pub trait Resume: Sync {
@@ -59,7 +67,7 @@ pub trait Resume: Sync {
 #[derive(Debug, Clone, Copy)]
 #[doc(hidden)]
 pub struct Handoff<'a> {
-    /// A UUID.
+    /// A UUID, of [`handoff_id`].
     pub id: &'a str,
     /// The messages, decoded from `elements`.
     pub messages: &'a [Message],
@@ -79,6 +87,8 @@ pub struct Handoff<'a> {
 pub struct Resumable {
     /// The place where the agent looks for it. `None` if it must be imported from any file.
     pub place: Option<PathBuf>,
+    /// A small file that the agent wants there, too, unless it has it.
+    pub marker: Option<(PathBuf, String)>,
     /// The contents of the file.
     pub text: String,
     /// The command that imports a file, which comes behind its words. Empty if the agent finds the file by itself.

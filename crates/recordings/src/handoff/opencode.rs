@@ -43,7 +43,13 @@ impl Resume for Opencode {
             "messages": export.messages,
         });
         let resume = command(&["opencode", "--session", &session]);
-        Resumable { place: None, text: format!("{text}\n"), import: command(&["opencode", "import"]), resume }
+        Resumable {
+            place: None,
+            marker: None,
+            text: format!("{text}\n"),
+            import: command(&["opencode", "import"]),
+            resume,
+        }
     }
 }
 

@@ -48,6 +48,7 @@ impl Resume for Pi {
         let folder = home.below("PI_CODING_AGENT_DIR", ".pi/agent", "sessions").join(format!("--{path}--"));
         Resumable {
             place: Some(folder.join(format!("{}-000Z_{id}.jsonl", handoff.file_time()))),
+            marker: None,
             text: lines(values),
             import: Vec::new(),
             resume: command(&["pi", "--session", id]),

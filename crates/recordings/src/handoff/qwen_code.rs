@@ -43,6 +43,7 @@ impl Resume for QwenCode {
         let folder = home.below("QWEN_HOME", ".qwen", "projects").join(handoff.dashed()).join("chats");
         Resumable {
             place: Some(folder.join(format!("{id}.jsonl"))),
+            marker: None,
             text: lines(handoff.elements.iter().enumerate().map(row)),
             import: Vec::new(),
             resume: command(&["qwen", "--resume", id]),

@@ -39,6 +39,30 @@ fn said(messages: &[Message]) -> (Vec<String>, Vec<String>, Vec<String>) {
     (texts, calls, results)
 }
 
+/// Gemini CLI takes a prompt that begins with a slash for a command, and leaves it out.
+#[test]
+fn no_prompt_for_gemini_cli_begins_like_a_command() {
+    let element = RawValue::from_string(r#"{"role":"user","parts":[{"text":"/src/main.rs is broken"}]}"#.to_owned());
+    let element = element.unwrap();
+    let resume = resume("Gemini CLI").unwrap();
+    let project = Path::new("/home/ada/My..App");
+    let handoff = Handoff { id: ID, messages: &[], elements: &[&element], project, model: None, time: 0 };
+    let home = tempfile::tempdir().unwrap();
+    let written = resume.write(&handoff, &Home::at(home.path()));
+    assert!(
+        written.text.contains(r#""content":[{"text":"Prompt: "},{"text":"/src/main.rs is broken"}]"#),
+        "{}",
+        written.text
+    );
+    let folder = home.path().join(".gemini/tmp/my-app");
+    assert!(written.place.unwrap().starts_with(folder.join("chats")));
+    // Another project has this name.
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(".project_root"), "/elsewhere/my-app").unwrap();
+    let written = resume.write(&handoff, &Home::at(home.path()));
+    assert!(written.place.unwrap().starts_with(home.path().join(".gemini/tmp/my-app-1")));
+}
+
 /// Every agent that resumes conversations reads what was written for it as it was.
 #[test]
 fn the_reader_of_an_agent_reads_what_was_written_for_it() {

@@ -3,11 +3,11 @@
 use lookback_engine::transcript::Millis;
 use lookback_recordings::{RecordedUsage, Recording};
 use lookback_tokens::TokenCounter;
-use lookback_wire::message::{Message, Role};
+use lookback_wire::message::{Message, PartRef, Role};
 use serde::Serialize;
 
+use super::call::{Call, Kind};
 use super::limits::savings;
-use super::misses::Miss;
 use super::results::{LargeResult, Repeat, results};
 use super::{Used, misses};
 use crate::lost::Lost;
@@ -15,6 +15,8 @@ use crate::prices::Price;
 
 /// Bytes of text for a token, where a log has no usage. English and code have about four.
 const BYTES: u64 = 4;
+/// The tokens of a picture or a file, about, where a log has no usage.
+const PICTURE: u64 = 1_500;
 
 /// Where a conversation is from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -66,80 +68,14 @@ pub struct Compaction {
     pub names: Vec<String>,
 }
 
-/// How the tokens of a call are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// The provider reported them with an answer.
-    Reported,
-    /// The provider reported them, and the answer is not among the messages: a title, a summary, an undone answer.
-    Aside,
-    /// The log has no usage, so they are estimated from the texts.
-    Estimated,
-}
-
-/// A call of a model.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Call {
-    /// The index of the message that answers it, or of the one before which it was made.
-    pub message: usize,
-    /// How its tokens are known.
-    pub kind: Kind,
-    /// Its time, if known.
-    pub time: Option<Millis>,
-    /// The model, if known.
-    pub model: Option<String>,
-    /// Input tokens that were neither read from the cache nor written to it.
-    pub input: u64,
-    /// Input tokens that were read from the cache.
-    pub cache_read: u64,
-    /// Input tokens that were written to the cache.
-    pub cache_write: u64,
-    /// Output tokens.
-    pub output: u64,
-    /// The cost in US dollars, if the model has a price.
-    pub cost: Option<f64>,
-    /// Why the cache was missed, if it was.
-    pub miss: Option<Miss>,
-    /// What the default policy would have saved of its cost, in US dollars.
-    pub saved: f64,
-    /// The name and the date of the price.
-    #[serde(skip)]
-    pub price: Option<(String, String)>,
-}
-
-impl Call {
-    /// Returns all input tokens, cached or not.
-    pub fn sent(&self) -> u64 {
-        self.input + self.cache_read + self.cache_write
-    }
-
-    /// Returns a value that only copies of a call share.
-    pub(super) fn key(&self) -> Option<(Millis, [u64; 4])> {
-        Some((self.time?, [self.input, self.cache_read, self.cache_write, self.output]))
-    }
-
-    fn new(message: usize, kind: Kind, time: Option<Millis>, used: &RecordedUsage, price: Option<&Price>) -> Call {
-        let cost =
-            |price: &Price| price.cost(used.cache_read, used.cache_write, used.input) + price.output_cost(used.output);
-        Call {
-            message,
-            kind,
-            time,
-            model: used.model.clone(),
-            input: used.input,
-            cache_read: used.cache_read,
-            cache_write: used.cache_write,
-            output: used.output,
-            cost: price.map(cost),
-            miss: None,
-            saved: 0.0,
-            price: price.map(|price| (price.name.clone(), price.date.clone())),
-        }
-    }
-}
-
 impl Conversation {
+    /// Removes what is at or before the last message that is a copy.
+    pub(super) fn remove_copied(&mut self, copied: Option<usize>) {
+        self.results.retain(|result| is_behind(result.message, copied));
+        self.repeats.retain(|repeat| is_behind(repeat.message, copied));
+        self.compactions.retain(|compaction| is_behind(compaction.message, copied));
+    }
+
     /// Reads what a recording used since a time. `price` returns the price of a model.
     pub fn new<'p>(
         recording: &Recording,
@@ -157,10 +93,14 @@ impl Conversation {
         let (results, repeats) = results(recording, &calls, counter, is_new);
         let time = |message: usize| recording.messages.get(message).and_then(|recorded| recorded.time);
         calls.retain(|call| is_new(call.time));
-        let new = recording.compactions.iter().filter(|summary| is_new(time(**summary)));
-        let compactions = new.map(|summary| compaction(Lost::at(recording, *summary))).collect();
+        let lost = Lost::all(recording).into_iter().filter(|lost| is_new(time(lost.summary)));
+        let compactions = lost.map(compaction).collect();
         Conversation { place, used: Used::default(), calls, results, repeats, compactions }
     }
+}
+
+fn is_behind(message: usize, copied: Option<usize>) -> bool {
+    copied.is_none_or(|copied| message > copied)
 }
 
 fn compaction(lost: Lost) -> Compaction {
@@ -177,7 +117,8 @@ fn compaction(lost: Lost) -> Compaction {
 fn calls<'p>(recording: &Recording, price: &impl Fn(&Option<String>) -> Option<&'p Price>) -> Vec<Call> {
     let time = |message: usize| recording.messages.get(message).and_then(|recorded| recorded.time);
     if recording.usage.is_empty() && recording.aside.is_empty() {
-        return estimated(recording, price);
+        // Nobody has continued a copy of another conversation yet.
+        return if recording.is_handed_over() { Vec::new() } else { estimated(recording, price) };
     }
     let reported = recording.usage.iter().map(|used| (Kind::Reported, time(used.message), used));
     let before = |message: usize| (0..message).rev().find_map(time);
@@ -186,6 +127,8 @@ fn calls<'p>(recording: &Recording, price: &impl Fn(&Option<String>) -> Option<&
         .chain(aside)
         .map(|(kind, time, used)| Call::new(used.message, kind, time, used, price(&used.model)))
         .collect();
+    // Answers that were handed over cost nothing here.
+    calls.retain(|call| call.sent() + call.output > 0);
     calls.sort_by_key(|call| call.message);
     calls
 }
@@ -193,7 +136,10 @@ fn calls<'p>(recording: &Recording, price: &impl Fn(&Option<String>) -> Option<&
 /// Returns a call before each answer, with the tokens of the texts since the last compaction.
 fn estimated<'p>(recording: &Recording, price: &impl Fn(&Option<String>) -> Option<&'p Price>) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
-    let tokens = |message: &Message| message.wire().map_or(0, |wire| wire.raw.get().len() as u64) / BYTES;
+    let tokens = |message: &Message| {
+        let media = message.parts().filter(|part| matches!(part, PartRef::Image(_) | PartRef::Document(_))).count();
+        message.text().len() as u64 / BYTES + media as u64 * PICTURE
+    };
     let (mut sent, mut cached) = (0, 0);
     for (index, recorded) in recording.messages.iter().enumerate() {
         if recording.compactions.contains(&index) {

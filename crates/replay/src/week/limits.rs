@@ -6,7 +6,7 @@
 
 use lookback_engine::policy::{Limits, Policy};
 
-use super::conversation::{Call, Kind};
+use super::call::{Call, Kind};
 use crate::prices::Price;
 
 /// A window by its size.

@@ -1,13 +1,9 @@
 //! Misses of the prompt cache, and their causes.
 
-use std::fmt;
-
+use super::call::{Call, Cause, Kind, Miss};
+use crate::prices::Price;
 use lookback_engine::transcript::Millis;
 use lookback_recordings::Recording;
-use serde::Serialize;
-
-use super::conversation::{Call, Kind};
-use crate::prices::Price;
 
 /// A call misses the cache if it reads less than this share of what the call before has left there.
 const READ: f64 = 0.5;
@@ -15,42 +11,8 @@ const READ: f64 = 0.5;
 const LEAST: u64 = 1_024;
 /// How long a provider without a known price keeps a prefix: five minutes.
 const KEPT: Millis = 300_000;
-
-/// Why a call missed the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// The pause before it was longer than the cache lasts.
-    Pause,
-    /// The agent had compacted the conversation.
-    Compaction,
-    /// Another model was chosen.
-    Model,
-    /// None of these: something at the beginning of the request changed, such as the tools, or the provider lost it.
-    Other,
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Cause::Pause => "a pause longer than the cache lasts",
-            Cause::Compaction => "a compaction",
-            Cause::Model => "another model",
-            Cause::Other => "a changed beginning, or the provider",
-        })
-    }
-}
-
-/// A miss of the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Miss {
-    /// The cause.
-    pub cause: Cause,
-    /// The tokens that the call before had left in the cache and this one did not read.
-    pub tokens: u64,
-    /// What that cost more, in US dollars, if the model has a price.
-    pub cost: Option<f64>,
-}
+/// How long Anthropic keeps what was written for an hour.
+const HOUR: Millis = 3_600_000;
 
 /// Finds the calls that missed the cache.
 pub(super) fn find<'p>(
@@ -75,6 +37,7 @@ pub(super) fn find<'p>(
                 let known = price(&call.model);
                 let kept =
                     known.map_or(KEPT, |price| Millis::try_from(price.ttl).unwrap_or(KEPT).saturating_mul(1_000));
+                let kept = if before.is_for_an_hour { HOUR } else { kept };
                 let is_late = before.time.zip(call.time).is_some_and(|(before, now)| now - before > kept);
                 let is_compacted = recording.compactions.iter().any(|at| (before.message..=call.message).contains(at));
                 let cause = match () {

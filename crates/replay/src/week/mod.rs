@@ -1,6 +1,7 @@
 //! The use of agents over some time, from their own logs: tokens and money, misses of the cache, large results, repeated
 //! reads, and compactions.
 
+mod call;
 mod conversation;
 mod limits;
 mod misses;
@@ -12,8 +13,8 @@ use std::ops::AddAssign;
 use lookback_engine::transcript::Millis;
 use serde::Serialize;
 
-pub use conversation::{Call, Compaction, Conversation, Kind, Place};
-pub use misses::{Cause, Miss};
+pub use call::{Call, Cause, Kind, Miss};
+pub use conversation::{Compaction, Conversation, Place};
 pub use results::{LargeResult, Repeat};
 
 /// Tokens, money and calls.
@@ -35,6 +36,8 @@ pub struct Used {
     pub cost: f64,
     /// The calls whose model has no price.
     pub unpriced_calls: u64,
+    /// The calls whose cost is that of the input, because the price list has none for output.
+    pub input_only_calls: u64,
     /// The calls that read less than half of what the call before had left in the cache.
     pub misses: u64,
     /// What these cost more, in US dollars.
@@ -59,6 +62,7 @@ impl Used {
             output: call.output,
             cost: call.cost.unwrap_or(0.0),
             unpriced_calls: u64::from(call.cost.is_none()),
+            input_only_calls: u64::from(!call.has_output_price),
             misses: u64::from(call.miss.is_some()),
             miss_cost: call.miss.and_then(|miss| miss.cost).unwrap_or(0.0),
             saved: call.saved,
@@ -76,6 +80,7 @@ impl AddAssign for Used {
         self.output += other.output;
         self.cost += other.cost;
         self.unpriced_calls += other.unpriced_calls;
+        self.input_only_calls += other.input_only_calls;
         self.misses += other.misses;
         self.miss_cost += other.miss_cost;
         self.saved += other.saved;
@@ -124,9 +129,16 @@ impl Week {
         let mut known = HashSet::new();
         // The first conversation that has a call is the oldest one.
         for conversation in week.conversations.iter_mut().rev() {
-            let before = conversation.calls.len();
-            conversation.calls.retain(|call| call.key().is_none_or(|key| known.insert(key)));
-            week.copies += (before - conversation.calls.len()) as u64;
+            let (mut copied, mut copies) = (None, 0);
+            conversation.calls.retain(|call| {
+                let is_new = call.key().is_none_or(|key| known.insert(key));
+                if !is_new {
+                    (copied, copies) = (Some(call.message), copies + 1);
+                }
+                is_new
+            });
+            week.copies += copies;
+            conversation.remove_copied(copied);
             conversation.used = Used::default();
             for call in &conversation.calls {
                 let used = Used::of_call(call);

@@ -9,7 +9,7 @@ use lookback_wire::message::{ResultItem, ToolCall, ToolResult};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::conversation::Call;
+use super::call::Call;
 
 /// The fewest tokens of a large result.
 const LARGE: u64 = 4_000;

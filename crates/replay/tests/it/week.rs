@@ -122,7 +122,47 @@ fn a_log_without_usage_is_estimated() {
     let recording = Recording::read(text, "log", None).unwrap().remove(0);
     let week = Week::new(vec![read(&recording, None)]);
     assert_eq!((week.total.calls, week.total.estimated_calls, week.total.unpriced_calls), (1, 1, 1));
-    assert_eq!(week.total.input, 14);
+    assert_eq!(week.total.input, 7);
+}
+
+#[test]
+fn a_copy_that_was_handed_over_counts_nothing() {
+    let text = r#"[{"role":"user","content":"How long?"},{"role":"assistant","content":"A minute."}]"#;
+    let name = lookback_recordings::handoff_id("11111111-2222-4333-8444-555555555555");
+    let recording = Recording::read(text, &name, None).unwrap().remove(0);
+    assert!(Week::new(vec![read(&recording, None)]).conversations.is_empty());
+}
+
+/// Anthropic charges twice the input for what it keeps for an hour, and keeps it over a pause of half an hour.
+#[test]
+fn what_is_written_for_an_hour_costs_more_and_lasts() {
+    let row = |uuid: &str, parent: &str, time: &str, usage: Value| {
+        let content = json!([{"type": "text", "text": "Done."}]);
+        let message = json!({"role": "assistant", "id": uuid, "model": MODEL, "content": content, "usage": usage});
+        json!({"type": "assistant", "uuid": uuid, "parentUuid": parent, "sessionId": "s", "timestamp": time, "message": message})
+    };
+    let written = json!({"cache_creation_input_tokens": 3_000, "cache_creation": {"ephemeral_1h_input_tokens": 2_000}});
+    let first = json!({"type": "user", "uuid": "a", "parentUuid": null, "sessionId": "s", "message": {"role": "user", "content": "Hi"}});
+    let lines = [
+        first.to_string(),
+        row("b", "a", "2026-11-20T10:00:00Z", written).to_string(),
+        row("c", "b", "2026-11-20T10:30:00Z", json!({"cache_creation_input_tokens": 3_000})).to_string(),
+    ];
+    let recording = Recording::read(&lines.join("\n"), "log", None).unwrap().remove(0);
+    let week = Week::new(vec![read(&recording, None)]);
+    let cost = (1_000.0 * 1.25 + 2_000.0 * 2.0 + 3_000.0 * 1.25) * 3e-6;
+    assert!((week.total.cost - cost).abs() < 1e-9, "{} {cost}", week.total.cost);
+    assert_eq!(week.misses.keys().copied().collect::<Vec<_>>(), [Cause::Other]);
+}
+
+#[test]
+fn results_and_compactions_of_a_copied_beginning_count_once() {
+    let mut lines = vec![said("Read them.")];
+    lines.extend(step(0, "large.txt", &"a word or two ".repeat(2_000)));
+    lines.push(answered(0, 5_000, MODEL));
+    let (original, fork) = (log(&lines), log(&lines));
+    let week = Week::new(vec![read(&fork, None), read(&original, None)]);
+    assert_eq!((week.conversations.len(), week.conversations[0].results.len()), (1, 1));
 }
 
 /// Returns a call of a tool and its result.
@@ -165,5 +205,5 @@ fn a_window_saves_on_long_conversations_only() {
     };
     assert_eq!(grown(20, 1_000).0, 0.0);
     let (saved, cost) = grown(100, 4_000);
-    assert!(saved > 0.5 * cost && saved < cost, "{saved} of {cost}");
+    assert!(saved > 0.3 * cost && saved < cost, "{saved} of {cost}");
 }
