@@ -8,7 +8,7 @@ use std::thread;
 use std::time::UNIX_EPOCH;
 
 use lookback_engine::transcript::Millis;
-use lookback_recordings::{Home, RecordedFile, Recording, logs};
+use lookback_recordings::{Home, LeftOut, RecordedFile, Recording, logs};
 use lookback_wire::dialect::Dialect;
 
 use crate::args::LogsArgs;
@@ -170,6 +170,8 @@ pub(crate) struct Listed {
     pub(crate) agent: Option<&'static str>,
     pub(crate) path: PathBuf,
     pub(crate) recording: Recording,
+    /// The lines of its file that are in no conversation.
+    pub(crate) left_out: LeftOut,
     /// The time of its newest message, or else of its file.
     pub(crate) newest: Option<Millis>,
 }
@@ -185,12 +187,13 @@ pub(crate) fn each<T: Send>(
     let all = in_parallel(&paths, |index, path| {
         let file = input::recorded(path, None)?;
         let written = times.get(index).copied().flatten();
-        let (agent, left_out) = (file.agent, file.left_out.to_string());
+        let (agent, left_out) = (file.agent, file.left_out.clone());
         let entries = choice.of_file(file).into_iter().map(|recording| {
             let newest = recording.newest().or(written);
-            (newest, entry(&Listed { agent, path: path.clone(), recording, newest }))
+            let listed = Listed { agent, path: path.clone(), recording, left_out: left_out.clone(), newest };
+            (newest, entry(&listed))
         });
-        Ok((entries.collect::<Vec<_>>(), left_out))
+        Ok((entries.collect::<Vec<_>>(), left_out.to_string()))
     });
     let (mut entries, mut faults, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     for (path, read) in paths.iter().zip(all) {

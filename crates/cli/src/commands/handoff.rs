@@ -67,7 +67,7 @@ pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
         }
         None => none_chosen(&args.logs),
     })?;
-    let Listed { agent, path, recording, newest } = &listed;
+    let Listed { agent, path, recording, newest, .. } = &listed;
     let (messages, parts_left_out) = current(recording);
     let from = From { agent: *agent, id: &recording.id, file: input::place(path), messages: recording.messages.len() };
     let Some(resume) = resume(args.to).filter(|_| !args.note) else {
@@ -140,7 +140,7 @@ fn chosen(args: &HandoffArgs) -> Result<Option<Listed>, Failure> {
     };
     let file = input::recorded(&path, None)?;
     let recording = file.recordings.into_iter().find(|recording| recording.id == id);
-    Ok(recording.map(|recording| Listed { agent, path, recording, newest }))
+    Ok(recording.map(|recording| Listed { agent, path, recording, left_out: file.left_out, newest }))
 }
 
 /// Returns the messages of the conversation as it is now, without thinking and without what the client added. Returns the

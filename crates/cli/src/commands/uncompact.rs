@@ -61,9 +61,9 @@ fn newest(args: &UncompactArgs) -> Result<Vec<Found>, Failure> {
     let chosen = recordings::each(&args.logs, is_compacted)?;
     let Some((path, id, agent)) = chosen.into_iter().find_map(|(_, found)| found) else { return Ok(Vec::new()) };
     // Only one conversation is worth keeping in memory, and it is known only now.
-    let all = input::recorded(&path, None)?.recordings;
-    let recording = all.into_iter().find(|recording| recording.id == id);
-    let listed = recording.map(|recording| Listed { agent, path, recording, newest: None });
+    let all = input::recorded(&path, None)?;
+    let recording = all.recordings.into_iter().find(|recording| recording.id == id);
+    let listed = recording.map(|recording| Listed { agent, path, recording, left_out: all.left_out, newest: None });
     Ok(listed.map(|listed| of_conversation(args, &listed)).unwrap_or_default())
 }
 

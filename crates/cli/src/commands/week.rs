@@ -36,7 +36,7 @@ pub(crate) fn run(mut args: WeekArgs) -> Result<ExitCode, Failure> {
         })
     };
     let read = |listed: &Listed| {
-        let Listed { agent, path, recording, newest } = listed;
+        let Listed { agent, path, recording, newest, .. } = listed;
         let place = Place {
             id: recording.id.clone(),
             agent: *agent,

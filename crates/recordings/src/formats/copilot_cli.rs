@@ -43,6 +43,9 @@ impl Format for CopilotCli {
         let mut session = Session::default();
         for (line, value) in source.values() {
             let Some(object) = Object::read(value) else { continue };
+            // Later ones took such a session over as an event.
+            let imported = object.object("data").and_then(|data| data.object("legacySession"));
+            let object = imported.filter(|_| object.text("type") == "session.import_legacy").unwrap_or(object);
             if is_whole(&object) {
                 // The first versions kept the messages of Chat Completions.
                 let id = object.string("sessionId").unwrap_or_else(|| reading.name.to_owned());

@@ -68,7 +68,8 @@ impl Format for Pi {
             if seen.contains(&at) {
                 places.insert(object.string("id"), draft.elements.len());
                 if !add(&mut draft, *line, object) {
-                    reading.leave_out(*line, Reason::NoMessage);
+                    let is_failed = object.object("message").is_some_and(|message| !is_sent(&message));
+                    reading.leave_out(*line, if is_failed { Reason::OtherBranch } else { Reason::NoMessage });
                 }
                 if let Some(first) = object.string("firstKeptEntryId").and_then(|id| places.get(&Some(id))) {
                     draft.kept(*first..draft.elements.len());
@@ -131,8 +132,7 @@ fn add_message(draft: &mut Draft<'_>, line: usize, time: Option<Millis>, message
         // Those of extensions, under an earlier and a later name, the model sees as a person's.
         "user" | "custom" | "hookMessage" => draft.user(line, time, said(message)),
         "assistant" => {
-            // pi does not send an answer again that failed or was stopped.
-            let is_sent = !matches!(&*message.text("stopReason"), "error" | "aborted");
+            let is_sent = is_sent(message);
             // Other providers' signatures are no signatures of thinking.
             let is_signed = message.str("api").is_none_or(|api| api.starts_with("anthropic"));
             let parts = message.objects("content");
@@ -157,6 +157,11 @@ fn add_message(draft: &mut Draft<'_>, line: usize, time: Option<Millis>, message
         _ => return false,
     }
     true
+}
+
+/// Returns whether pi sends a message again. It does not if the answer failed or was stopped.
+fn is_sent(message: &Object<'_>) -> bool {
+    !matches!(&*message.text("stopReason"), "error" | "aborted")
 }
 
 fn part(block: &Object<'_>, is_signed: bool) -> Option<AssistantPart> {

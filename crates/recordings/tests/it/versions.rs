@@ -72,7 +72,18 @@ const CASES: &[Case] = &[
         texts: &["one", "two", "three", "four"],
         usage: &[(3, 9)],
         aside: &[7, 5, 3],
-        left_out: &[(Reason::NoMessage, 3)],
+        left_out: &[(Reason::OtherBranch, 1), (Reason::NoMessage, 2)],
+        ..NONE
+    },
+    Case {
+        name: "Copilot CLI took the sessions of its first versions over",
+        agent: Some("Copilot CLI"),
+        lines: &[
+            r#"{"type":"session.start","id":"1","data":{"sessionId":"s"}}"#,
+            r#"{"type":"session.import_legacy","id":"2","data":{"legacySession":{"sessionId":"t","chatMessages":[{"role":"user","content":"one"},{"role":"assistant","content":"two"}]}}}"#,
+        ],
+        texts: &["one", "two"],
+        left_out: &[(Reason::NoMessage, 1)],
         ..NONE
     },
     Case {

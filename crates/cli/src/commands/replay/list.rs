@@ -1,7 +1,9 @@
 //! The list of the conversations that agents keep on this machine.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
-use lookback_recordings::Recording;
+use lookback_recordings::{Reason, Recording};
 use lookback_wire::message::{PartRef, Role};
 use serde::Serialize;
 
@@ -24,6 +26,7 @@ struct Row {
     newest: Option<String>,
     messages: usize,
     tool_calls: usize,
+    tool_results: usize,
     compactions: usize,
     model: Option<String>,
     /// The tokens that the provider reported for all calls, or `None` if the log has none.
@@ -31,14 +34,17 @@ struct Row {
     output_tokens: Option<u64>,
     first_words: String,
     file: String,
+    /// The lines of the file that are in no conversation, by the reason.
+    left_out: BTreeMap<Reason, usize>,
 }
 
 impl Row {
     fn new(listed: &Listed) -> Row {
-        let Listed { agent, path, recording, newest } = listed;
+        let Listed { agent, path, recording, left_out, newest } = listed;
         let usage = || recording.usage.iter().chain(&recording.aside);
         let is_known = usage().next().is_some();
         let calls = recording.messages.iter().map(|recorded| recorded.message.tool_calls().count());
+        let results = recording.messages.iter().map(|recorded| recorded.message.tool_results().count());
         Row {
             id: recording.id.clone(),
             agent: *agent,
@@ -46,12 +52,14 @@ impl Row {
             newest: newest.and_then(|time| Some(Timestamp::from_millisecond(time).ok()?.to_string())),
             messages: recording.messages.len(),
             tool_calls: calls.sum(),
+            tool_results: results.sum(),
             compactions: recording.compactions.len(),
             model: recording.model.clone(),
             input_tokens: is_known.then(|| usage().map(|usage| usage.sent()).sum()),
             output_tokens: is_known.then(|| usage().map(|usage| usage.output).sum()),
             first_words: first_words(recording),
             file: input::place(path),
+            left_out: left_out.iter().map(|(reason, lines)| (reason, lines.count)).collect(),
         }
     }
 
