@@ -96,6 +96,8 @@ pub(crate) enum Failure {
     FolderOfSessions(String),
     #[error("{} is a store of Lookback; run `lookback facts export` with --store {}/", .0.display(), .0.display().to_string().trim_end_matches('/'))]
     OwnStore(PathBuf),
+    #[error("{0} exists, and is not overwritten; name another file")]
+    Exists(String),
     #[error("{place} could not be written: {error}")]
     Unwritable { place: String, error: io::Error },
     #[error("there is nothing to compare: no recording with a model call was replayed under every policy")]

@@ -297,11 +297,12 @@ fn warn_of<'a>(faults: impl Iterator<Item = (&'a Path, String)>) {
 }
 
 fn warn_of_skipped(skipped: &[Failure]) {
-    if let Some(first) = skipped.first() {
-        let more = skipped.len() - 1;
-        let more =
-            if more > 0 { format!(", and {}", output::counted(more as u64, "other", "others")) } else { String::new() };
-        output::warning(&format!("skipped: {first}{more}"));
+    const FIRST: usize = 3;
+    for failure in skipped.iter().take(FIRST) {
+        output::warning(&format!("skipped: {failure}"));
+    }
+    if skipped.len() > FIRST {
+        output::warning(&format!("skipped: {} more", skipped.len() - FIRST));
     }
 }
 

@@ -34,7 +34,7 @@ pub fn week(week: &Week, since: &str) -> String {
             h1 { "Your agents " (since) }
             p { (number(week.conversations.len() as u64)) " conversations, from the logs of the agents on this machine. Nothing was sent anywhere." }
             dl.numbers {
-                div { dt { "cost" } dd { (money(total.cost)) } }
+                div { dt { "cost" } dd { (cost(total)) } }
                 div { dt { "model calls" } dd { (number(total.calls)) } }
                 div { dt { "input tokens" } dd { (short(total.sent())) } }
                 div { dt { "from the cache" } dd { (percent(total.cache_read, total.sent())) } }
@@ -216,7 +216,8 @@ fn links(week: &Week, has: impl Fn(&Conversation) -> bool) -> Markup {
 
 /// Returns the cost, or nothing if no model had a price.
 fn cost(used: &Used) -> String {
-    if used.unpriced_calls == used.calls { "no price".to_owned() } else { money(used.cost) }
+    let sign = if used.unpriced_calls + used.input_only_calls > 0 { "≥ " } else { "" };
+    if used.unpriced_calls == used.calls { "no price".to_owned() } else { format!("{sign}{}", money(used.cost)) }
 }
 
 /// Renders a share of the cost, or of the tokens if nothing has a price.

@@ -12,7 +12,7 @@ use crate::error::{RecordingError, RecordingFault};
 use crate::formats::{self, Format, Reading, Source};
 use crate::left_out::{LeftOut, Reason};
 use crate::recording::Recording;
-use crate::shape::Shape;
+use crate::shape::{GZIP, Shape, UTF16};
 use crate::unpack::{self, TextError};
 use crate::{transcripts, values};
 
@@ -55,7 +55,14 @@ impl RecordedFile {
         if RecordedFile::is_database(path) {
             return Ok(read_database(path)?);
         }
-        let text = unpack::read_text(fs::read(path)?, unpack::LARGEST)?;
+        let bytes = fs::read(path)?;
+        // A log may have bytes that a crash has left, which cost only their line.
+        if let Some((text, damaged)) = repaired(&bytes) {
+            let mut file = read_log(&text, stem(path), Some(path))?;
+            damaged.into_iter().for_each(|line| file.left_out.add(Reason::Damaged, line));
+            return Ok(file);
+        }
+        let text = unpack::read_text(bytes, unpack::LARGEST)?;
         Ok(read(&text, stem(path), Some(path), dialect)?)
     }
 
@@ -86,6 +93,24 @@ impl RecordedFile {
     pub fn read(text: &str, name: &str, dialect: Option<Dialect>) -> Result<RecordedFile, RecordingError> {
         read(text, name, None, dialect)
     }
+}
+
+/// Returns the text of a log with bytes that are no UTF-8, without these, and the lines that have them. Returns `None` for
+/// any other file.
+fn repaired(bytes: &[u8]) -> Option<(String, Vec<usize>)> {
+    let fault = std::str::from_utf8(bytes).err()?;
+    if fault.error_len().is_none() || bytes.starts_with(&GZIP) || UTF16.iter().any(|mark| bytes.starts_with(mark)) {
+        return None;
+    }
+    let (mut text, mut damaged, mut line) = (String::with_capacity(bytes.len()), Vec::new(), 1);
+    for chunk in bytes.utf8_chunks() {
+        text += chunk.valid();
+        line += chunk.valid().bytes().filter(|byte| *byte == b'\n').count();
+        if !chunk.invalid().is_empty() && damaged.last() != Some(&line) {
+            damaged.push(line);
+        }
+    }
+    (Shape::detect_text(&text) == Shape::Log).then_some((text, damaged))
 }
 
 fn read(text: &str, name: &str, path: Option<&Path>, dialect: Option<Dialect>) -> Result<RecordedFile, RecordingError> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use lookback_engine::transcript::Millis;
 use lookback_session::RecordedMessage;
 use lookback_wire::dialect::{Dialect, Preamble};
+use lookback_wire::message::{Message, Role};
 use serde::{Deserialize, Serialize};
 
 /// The beginning of the names that Lookback gives to conversations. It stands for "Lookback", in hexadecimal.
@@ -179,9 +180,32 @@ impl Recording {
         let Some(summary) = self.compactions.iter().rev().copied().find(is_readable) else {
             return (0..self.messages.len()).filter(|at| !self.compactions.contains(at)).collect();
         };
-        let kept = self.kept.get(&summary).into_iter().flatten().copied();
         let later = (summary + 1..self.messages.len()).filter(|at| !self.compactions.contains(at));
-        std::iter::once(summary).chain(kept).chain(later).collect()
+        let kept = self.kept_with_results(summary);
+        // Clients put people's words before the summary, and the newest rounds behind it.
+        let is_answer = |at: &usize| self.messages.get(*at).is_some_and(|it| it.message.role() == Role::Assistant);
+        let (before, behind) = if kept.iter().any(is_answer) { (Vec::new(), kept) } else { (kept, Vec::new()) };
+        before.into_iter().chain([summary]).chain(behind).chain(later).collect()
+    }
+
+    /// Returns the messages that stood behind a summary, with the results of their calls. Some clients compact before the
+    /// results of the last calls have come.
+    fn kept_with_results(&self, summary: usize) -> Vec<usize> {
+        let mut kept: Vec<usize> = self.kept.get(&summary).cloned().unwrap_or_default();
+        let message = |at: &usize| self.messages.get(*at).map(|recorded| &recorded.message);
+        let mut calls: HashSet<&str> =
+            kept.iter().filter_map(message).flat_map(Message::tool_calls).map(|(_, call)| call.id.as_str()).collect();
+        for (_, result) in kept.iter().filter_map(message).flat_map(Message::tool_results) {
+            calls.remove(result.call_id.as_str());
+        }
+        let first = kept.first().copied().unwrap_or(summary);
+        let answers = |at: &usize| {
+            message(at).is_some_and(|it| it.tool_results().any(|(_, result)| calls.contains(result.call_id.as_str())))
+        };
+        let missing: Vec<usize> = (first..summary).filter(|at| !kept.contains(at)).filter(answers).collect();
+        kept.extend(missing);
+        kept.sort_unstable();
+        kept
     }
 
     /// Returns the time of the newest message, if any has one.

@@ -57,7 +57,9 @@ pub(crate) fn salvage<'a>(text: &'a str, left_out: &mut LeftOut) -> Vec<(usize, 
         let is_growing = lines.peek().is_none() && is_torn(line);
         let found = values.len();
         let is_whole = pieces(line, |value| values.push((number, value)));
-        if !(is_whole || is_growing && values.len() == found) {
+        // A line of NULs is one that a crash has emptied.
+        let is_empty = is_whole && values.len() == found;
+        if is_empty || !(is_whole || is_growing && values.len() == found) {
             left_out.add(Reason::Damaged, number);
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback_content::pasted::is_from_client;
 use lookback_engine::Engine;
+use lookback_engine::policy::{Policy, Stage};
 use lookback_recordings::{Handoff, Home, Recording, Resumable, handoff_id, resume};
 use lookback_session::Error;
 use lookback_summarize::calls::{self, run_request_once};
@@ -36,6 +37,8 @@ struct Done<'a> {
     tokens: u64,
     /// Messages that the first agent had already replaced by a summary.
     compacted: usize,
+    /// Messages that the policy left out.
+    dropped: usize,
     /// Parts that the other agent does not get: files, and the provider's own tools.
     parts_left_out: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -56,7 +59,11 @@ struct From<'a> {
 }
 
 pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
-    let policy = input::policy(&args.policy.policy, &args.policy.set)?;
+    let mut policy = input::policy(&args.policy.policy, &args.policy.set)?;
+    if args.policy.policy == "default" && args.policy.set.is_empty() {
+        policy = without_entries(policy);
+    }
+    let is_here = args.logs.files.is_empty() && args.logs.project.is_none() && args.id.is_none();
     if args.logs.files.is_empty() && args.logs.project.is_none() && args.id.is_none() {
         args.logs.project = std::env::current_dir().ok();
     }
@@ -65,6 +72,7 @@ pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
         None if !args.logs.files.is_empty() && !args.logs.has_choice() => {
             Failure::NoneChosen(" of another agent than the one that continues it; --id takes any")
         }
+        None if is_here => Failure::NoneChosen(" in this folder; --project / looks in all, and --id takes any"),
         None => none_chosen(&args.logs),
     })?;
     let Listed { agent, path, recording, newest, .. } = &listed;
@@ -90,6 +98,9 @@ pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
     let written = resume.write(&handoff, &home);
     let file = place(&args, &written, handoff.id);
     let file = std::path::absolute(&file).unwrap_or(file);
+    if file.exists() && !file.is_dir() {
+        return Err(Failure::Exists(file.display().to_string()));
+    }
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         let fault = |error| Failure::Folder { place: folder.display().to_string(), error };
         fs::create_dir_all(folder).map_err(fault)?;
@@ -103,6 +114,13 @@ pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
         output::warning(&format!("the conversation breaks a rule of the other model: {text}"));
     }
     let compacted = compacted(recording);
+    if args.model.name.is_none() && !args.json && resume.wants_model() {
+        let (provider, model) = handoff.model();
+        output::message(&format!(
+            "{} goes on with {provider}/{model}; --model PROVIDER/NAME chooses another",
+            resume.agent()
+        ));
+    }
     let commands = commands(&args, &written, &file, (project != here).then_some(&*project));
     let done = Done {
         agent: resume.agent(),
@@ -111,6 +129,7 @@ pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
         messages: window.messages.len(),
         tokens: window.tokens,
         compacted,
+        dropped: messages.len().saturating_sub(window.messages.len()),
         parts_left_out,
         commands,
         note: None,
@@ -122,6 +141,18 @@ pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
         show(&done)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the default policy for an agent that has no log of Lookback's: no note names an entry of one.
+fn without_entries(policy: Policy) -> Policy {
+    const CLEARED: &str = "[tool result cleared: {cut} characters; run the tool again if you need them]";
+    let mut policy = Policy { caps: None, repeats: None, index: None, ..policy };
+    for stage in &mut policy.stages {
+        if let Stage::ClearResults { marker, .. } = stage {
+            *marker = Some(CLEARED.to_owned());
+        }
+    }
+    policy
 }
 
 /// Returns the conversation to hand over: the one with the name, or the newest that a person had with another agent.
@@ -217,12 +248,7 @@ struct Window {
     broken: Vec<Finding>,
 }
 
-fn window(
-    args: &HandoffArgs,
-    dialect: Dialect,
-    messages: &[Message],
-    policy: lookback_engine::policy::Policy,
-) -> Result<Window, Failure> {
+fn window(args: &HandoffArgs, dialect: Dialect, messages: &[Message], policy: Policy) -> Result<Window, Failure> {
     let converted = dialect.convert_all(messages).or_else(|_| dialect.convert_all(&only_texts(dialect, messages)));
     let converted = converted.map_err(Error::from)?;
     let raws: Vec<Box<RawValue>> =
@@ -281,16 +307,18 @@ fn commands(args: &HandoffArgs, written: &Resumable, file: &Path, elsewhere: Opt
     commands.extend(elsewhere.map(|folder| format!("cd {}", output::quoted(&folder.display().to_string()))));
     if !written.import.is_empty() {
         commands.push(format!("{} {}", written.import.join(" "), output::quoted(&file.display().to_string())));
-    } else if args.out.is_some() {
+    } else if let Some(place) = written.place.as_ref().filter(|_| args.out.is_some()) {
         // The agent does not look there.
-        return commands;
+        let [file, place] = [file, place].map(|path| output::quoted(&path.display().to_string()));
+        commands.push(format!("install -D -m 600 {file} {place}"));
     }
     commands.push(written.resume.join(" "));
     commands
 }
 
 fn show(done: &Done<'_>) -> Result<(), Failure> {
-    let Done { agent, from, file, messages, tokens, compacted, parts_left_out, commands, is_imported, .. } = done;
+    let Done { agent, from, file, messages, tokens, compacted, dropped, parts_left_out, commands, is_imported, .. } =
+        done;
     let title = output::plain(from.id);
     let of = from.agent.unwrap_or("a recording");
     output::message(&format!(
@@ -298,6 +326,12 @@ fn show(done: &Done<'_>) -> Result<(), Failure> {
         output::counted(*messages as u64, "message", "messages"),
         output::number(*tokens),
     ));
+    if *dropped > 0 {
+        output::message(&format!(
+            "the policy left {} out; --policy none takes all that fit",
+            output::counted(*dropped as u64, "older one", "older ones"),
+        ));
+    }
     if *compacted > 0 {
         output::message(&format!(
             "{of} had replaced {} by a summary; `lookback uncompact` shows what that dropped",
@@ -337,6 +371,7 @@ fn write_note(
         messages: messages.len(),
         tokens: counter.text(&note),
         compacted: compacted(recording),
+        dropped: 0,
         parts_left_out: 0,
         commands: Vec::new(),
         note: Some(&note),
@@ -344,6 +379,18 @@ fn write_note(
     };
     if args.json {
         output::result(&output::json(&done)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(out) = &args.out {
+        if out.exists() {
+            return Err(Failure::Exists(out.display().to_string()));
+        }
+        AtomicFile::begin_private(out)?.finish(&note)?;
+        output::message(&format!(
+            "{} resumes no conversation from a file. Paste the note in {}",
+            args.to,
+            out.display()
+        ));
         return Ok(ExitCode::SUCCESS);
     }
     if !args.note {

@@ -1,6 +1,7 @@
 //! `lookback week`: what agents used, and where it went.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use lookback_replay::prices::{Prices, money};
 use lookback_replay::week::{Conversation, Place, Used, Week};
@@ -22,6 +23,9 @@ const MOST: usize = 10;
 
 pub(crate) fn run(mut args: WeekArgs) -> Result<ExitCode, Failure> {
     let forced = args.prices.as_deref().map(input::price).transpose()?;
+    if let Some(page) = args.html.as_deref().filter(|page| is_other(page)) {
+        return Err(Failure::Exists(page.display().to_string()));
+    }
     let page = args.html.as_deref().map(AtomicFile::begin_private).transpose()?;
     let is_default = args.logs.since.is_none() && args.logs.files.is_empty();
     if is_default {
@@ -73,10 +77,23 @@ pub(crate) fn run(mut args: WeekArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns whether there is a file that is no page, such as the log of an agent.
+fn is_other(path: &Path) -> bool {
+    use std::io::Read;
+    const PAGE: &[u8] = b"<!DOCTYPE html>";
+    let mut first = [0; PAGE.len()];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
+    path.is_file() && std::fs::metadata(path).is_ok_and(|about| about.len() > 0) && (read.is_err() || first != PAGE)
+}
+
 fn show(week: &Week, since: &str, args: &WeekArgs) -> Result<(), Failure> {
     let Week { total, .. } = week;
     output::line(&format!(
-        "Your agents {since}: {} with {}",
+        "Your agents {since}: {}{}, {} of input and {} of output, in {} and {}",
+        at_least(total),
+        money(total.cost),
+        output::counted(total.sent(), "token", "tokens"),
+        output::number(total.output),
         output::counted(week.conversations.len() as u64, "conversation", "conversations"),
         output::counted(total.calls, "model call", "model calls"),
     ))?;
@@ -127,7 +144,8 @@ fn sums(name: &'static str, sums: &BTreeMap<String, Used>) -> Result<(), Failure
     sorted.sort_by(|(_, one), (_, other)| other.cost.total_cmp(&one.cost).then_with(|| other.sent().cmp(&one.sent())));
     let row = |(name, used): (&String, &Used)| {
         let name = if name.is_empty() { "unknown".to_owned() } else { output::plain(name) };
-        let cost = if used.unpriced_calls == used.calls { "no price".to_owned() } else { money(used.cost) };
+        let cost = format!("{}{}", at_least(used), money(used.cost));
+        let cost = if used.unpriced_calls == used.calls { "no price".to_owned() } else { cost };
         let cached = 100.0 * share(used.cache_read, used.sent());
         let estimated = if used.estimated_calls > 0 { " (estimated)" } else { "" };
         [
@@ -148,6 +166,11 @@ fn sums(name: &'static str, sums: &BTreeMap<String, Used>) -> Result<(), Failure
         output::line(&format!("and {more} more"))?;
     }
     Ok(())
+}
+
+/// Returns a sign for a cost without some calls or their output, of which no price is known.
+fn at_least(used: &Used) -> &'static str {
+    if used.unpriced_calls + used.input_only_calls > 0 { "≥ " } else { "" }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "it is shown with one digit")]

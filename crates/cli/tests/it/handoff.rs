@@ -66,6 +66,7 @@ fn each_agent_gets_the_conversations_of_each_other_one() {
         for target in ["claude", "codex", "gemini", "opencode", "pi", "qwen"] {
             let args = ["handoff", target, file, "--out", out, "--json", "--policy", "none"];
             let id = run(&lab, &["replay", "--list", "--json", file]).lines()[0]["id"].clone();
+            let _ = fs::remove_file(out);
             let done = run(&lab, &[&args[..], &["--id", id.as_str().unwrap()]].concat());
             assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{file} for {target}");
             let listed = run(&lab, &["replay", "--list", "--json", out]);
@@ -97,11 +98,22 @@ fn a_file_becomes_a_line() {
     fs::create_dir(lab.path("home")).unwrap();
     fs::write(lab.path("log.json"), body).unwrap();
     for target in ["codex", "pi", "opencode"] {
-        let done = run(&lab, &["handoff", target, "log.json", "--out", "out", "--json"]);
+        let done = run(&lab, &["handoff", target, "log.json", "--out", target, "--json"]);
         assert_eq!(json(&done)["parts_left_out"], 1, "{target}");
-        let text = fs::read_to_string(lab.path("out")).unwrap();
+        let text = fs::read_to_string(lab.path(target)).unwrap();
         assert!(text.contains("[a file]") && text.contains("And this?"), "{target}: {text}");
     }
+}
+
+#[test]
+fn no_file_is_overwritten() {
+    let lab = home();
+    let log = lab.path("home/.pi/agent/sessions/--home-ada-kettle--/1.jsonl");
+    let (log, before) = (log.to_str().unwrap(), fs::read_to_string(&log).unwrap());
+    run(&lab, &["handoff", "codex", log, "--out", log]).fails(2, "exists, and is not overwritten");
+    run(&lab, &["handoff", "cursor", log, "--out", log]).fails(2, "exists, and is not overwritten");
+    run(&lab, &["week", "--since", "2020-01-01", "--html", log]).fails(2, "exists, and is not overwritten");
+    assert_eq!(fs::read_to_string(log).unwrap(), before);
 }
 
 #[test]

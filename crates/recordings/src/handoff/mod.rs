@@ -59,6 +59,11 @@ pub trait Resume: Sync {
     /// Returns the dialect in which the messages must be.
     fn dialect(&self) -> Dialect;
 
+    /// Returns whether the agent goes on with the model that the conversation names.
+    fn wants_model(&self) -> bool {
+        false
+    }
+
     /// Writes the conversation in the agent's format.
     fn write(&self, handoff: &Handoff<'_>, home: &Home) -> Resumable;
 }
@@ -122,7 +127,7 @@ impl Handoff<'_> {
     }
 
     /// Returns the provider and the name of the model.
-    fn model(&self) -> (&str, &str) {
+    pub fn model(&self) -> (&str, &str) {
         let model = self.model.unwrap_or("unknown");
         if let Some(named) = model.split_once('/') {
             return named;

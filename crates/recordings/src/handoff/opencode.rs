@@ -20,6 +20,10 @@ impl Resume for Opencode {
         Dialect::Anthropic
     }
 
+    fn wants_model(&self) -> bool {
+        true
+    }
+
     fn write(&self, handoff: &Handoff<'_>, _: &Home) -> Resumable {
         let session = format!("ses_{}", handoff.id.replace('-', ""));
         let answers = handoff.messages.iter().flat_map(Message::tool_results);

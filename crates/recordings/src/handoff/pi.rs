@@ -20,6 +20,10 @@ impl Resume for Pi {
         Dialect::Anthropic
     }
 
+    fn wants_model(&self) -> bool {
+        true
+    }
+
     fn write(&self, handoff: &Handoff<'_>, home: &Home) -> Resumable {
         let id = handoff.id;
         let mut values = vec![json!({

@@ -39,6 +39,22 @@ fn said(messages: &[Message]) -> (Vec<String>, Vec<String>, Vec<String>) {
     (texts, calls, results)
 }
 
+/// Gemini CLI compacts before the results of the last calls have come. They belong to the calls that it keeps.
+#[test]
+fn results_of_kept_calls_are_kept() {
+    let text = r#"[{"role":"user","content":"one"},
+        {"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},
+        {"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"two"}]},
+        {"role":"user","content":"summary"},{"role":"user","content":"three"}]"#;
+    let mut recording = Recording::read(text, "log", None).unwrap().remove(0);
+    recording.compactions = vec![3];
+    recording.kept.insert(3, vec![1]);
+    assert_eq!(recording.current(), [3, 1, 2, 4]);
+    // People's words stand before the summary.
+    recording.kept.insert(3, vec![0]);
+    assert_eq!(recording.current(), [0, 3, 4]);
+}
+
 /// Gemini CLI takes a prompt that begins with a slash for a command, and leaves it out.
 #[test]
 fn no_prompt_for_gemini_cli_begins_like_a_command() {

@@ -261,6 +261,27 @@ fn a_log_may_end_anywhere_and_lose_any_line() {
     }
 }
 
+/// A crash may leave bytes of anything in a file. They cost their line, or nothing.
+#[test]
+fn bytes_that_are_no_text_cost_only_their_line() {
+    let text = fs::read(Path::new(LOGS).join("pi.jsonl")).unwrap();
+    let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+    let folder = tempfile::tempdir().unwrap();
+    let read = |damage: &[u8]| {
+        let mut lines = lines.clone();
+        lines[2] = damage;
+        let path = folder.path().join("log.jsonl");
+        fs::write(&path, lines.join(&b'\n')).unwrap();
+        open(&path)
+    };
+    for damage in [&b"\xff\xfe"[..], &[0; 50], b"{\"type\":\"mess\xff"] {
+        let file = read(damage);
+        assert_eq!(file.agent, Some("pi"));
+        assert!(file.left_out.of(Reason::Damaged) > 0, "{damage:?}: {:?}", file.left_out);
+        assert!(file.left_out.to_string().starts_with("line 3 is damaged") || file.left_out.of(Reason::Damaged) > 1);
+    }
+}
+
 fn wire(recording: &Recording) -> Vec<&str> {
     recording.messages.iter().map(|recorded| recorded.message.wire().unwrap().raw.get()).collect()
 }
