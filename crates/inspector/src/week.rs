@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use lookback_content::text::number;
 use lookback_replay::prices::money;
-use lookback_replay::week::{Conversation, Kind, Used, Week};
+use lookback_replay::week::{Call, Cause, Conversation, Kind, Used, Week};
 use maud::{Markup, PreEscaped, html};
 use serde_json::json;
 
@@ -241,12 +241,26 @@ fn misses(week: &Week) -> Markup {
                         td.words {
                             details {
                                 summary { (cause) }
-                                (links(week, |it| it.calls.iter().any(|call| call.miss.is_some_and(|miss| miss.cause == *cause))))
+                                (missing(week, *cause))
                             }
                         }
                         td { (number(missed.calls)) } td { (short(missed.tokens)) } td { (money(missed.cost)) }
                     } } }
                 }
+            }
+        }
+    }
+}
+
+/// Renders links to the calls that missed the cache for a cause, those first that missed most.
+fn missing(week: &Week, cause: Cause) -> Markup {
+    let tokens = |call: &Call| call.miss.filter(|miss| miss.cause == cause).map_or(0, |miss| miss.tokens);
+    let found = all(week, |conversation| &conversation.calls, tokens);
+    let found: Vec<_> = found.into_iter().filter(|(_, call)| tokens(call) > 0).collect();
+    html! {
+        ul {
+            @for (index, call) in found {
+                li { (link(week, index, Some(call.message))) " " span.note { (short(tokens(call))) " tokens" } }
             }
         }
     }
