@@ -76,7 +76,7 @@ pub use requests::{Requests, request};
 pub use story::{Alternative, Parts, Trial};
 pub use story::{Contents, Story};
 #[doc(hidden)]
-pub use week::week;
+pub use week::{cause, week, week_notes};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -42,7 +42,7 @@ pub fn week(week: &Week, since: &str) -> String {
                 div { dt { "cache misses" } dd { (number(total.misses)) ", " (money(total.miss_cost)) } }
                 div { dt { "a window would save" } dd { "about " (money(total.saved)) } }
             }
-            @for line in notes(week) { p.note { (line) } }
+            @for line in week_notes(week) { p.note { (line) } }
         }
         main {
             (days(&week.days))
@@ -60,8 +60,18 @@ pub fn week(week: &Week, since: &str) -> String {
     page("your agents", body, SCRIPT, false)
 }
 
+/// Returns a cause in words, as they stand behind "after".
+pub fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Pause => "a pause longer than the cache lasts",
+        Cause::Compaction => "a compaction",
+        Cause::Model => "another model",
+        _ => "a changed beginning, or the provider",
+    }
+}
+
 /// Returns what the figures do not say by themselves.
-fn notes(week: &Week) -> Vec<String> {
+pub fn week_notes(week: &Week) -> Vec<String> {
     let total = &week.total;
     let mut notes = Vec::new();
     if !week.prices.is_empty() {
@@ -162,7 +172,7 @@ fn sums(
 ) -> Markup {
     let total = &week.total;
     let mut sorted: Vec<(&String, &Used)> = sums.iter().collect();
-    sorted.sort_by(|(_, one), (_, other)| other.cost.total_cmp(&one.cost).then_with(|| other.sent().cmp(&one.sent())));
+    sorted.sort_by(|(_, one), (_, other)| one.highest_first(other));
     let id = title.to_lowercase();
     html! {
         section aria-labelledby=(id) tabindex="0" {
@@ -202,8 +212,7 @@ fn sums(
 fn links(week: &Week, has: impl Fn(&Conversation) -> bool) -> Markup {
     let mut found: Vec<_> =
         week.conversations.iter().enumerate().filter(|(_, conversation)| has(conversation)).collect();
-    let order = |one: &Used, other: &Used| other.cost.total_cmp(&one.cost).then_with(|| other.sent().cmp(&one.sent()));
-    found.sort_by(|(_, one), (_, other)| order(&one.used, &other.used));
+    found.sort_by(|(_, one), (_, other)| one.used.highest_first(&other.used));
     html! {
         ul {
             @for (index, conversation) in found.iter().take(MOST) {
@@ -216,7 +225,7 @@ fn links(week: &Week, has: impl Fn(&Conversation) -> bool) -> Markup {
 
 /// Returns the cost, or nothing if no model had a price.
 fn cost(used: &Used) -> String {
-    let sign = if used.unpriced_calls + used.input_only_calls > 0 { "≥ " } else { "" };
+    let sign = if used.is_complete() { "" } else { "≥ " };
     if used.unpriced_calls == used.calls { "no price".to_owned() } else { format!("{sign}{}", money(used.cost)) }
 }
 
@@ -240,7 +249,7 @@ fn misses(week: &Week) -> Markup {
                     tbody { @for (cause, missed) in &week.misses { tr {
                         td.words {
                             details {
-                                summary { (cause) }
+                                summary { (self::cause(*cause)) }
                                 (missing(week, *cause))
                             }
                         }
@@ -394,7 +403,7 @@ fn data(week: &Week) -> String {
                 names.len() - 1
             });
             let rounded = |cost: f64| (cost * 1e6).round() / 1e6;
-            let miss = call.miss.map(|miss| (miss.cause.to_string(), miss.cost.map(rounded)));
+            let miss = call.miss.map(|miss| (cause(miss.cause), miss.cost.map(rounded)));
             calls.push(json!([
                 call.message,
                 call.time,

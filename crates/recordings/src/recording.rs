@@ -202,7 +202,8 @@ impl Recording {
         let answers = |at: &usize| {
             message(at).is_some_and(|it| it.tool_results().any(|(_, result)| calls.contains(result.call_id.as_str())))
         };
-        let missing: Vec<usize> = (first..summary).filter(|at| !kept.contains(at)).filter(answers).collect();
+        let known: HashSet<usize> = kept.iter().copied().collect();
+        let missing: Vec<usize> = (first..summary).filter(|at| !known.contains(at)).filter(answers).collect();
         kept.extend(missing);
         kept.sort_unstable();
         kept

@@ -1,9 +1,10 @@
 //! `lookback handoff`: continues a conversation in another agent.
 
+mod note;
+
 use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback_content::pasted::is_from_client;
@@ -12,9 +13,9 @@ use lookback_engine::policy::{Policy, Stage};
 use lookback_recordings::{Handoff, Home, Recording, Resumable, handoff_id, resume};
 use lookback_session::Error;
 use lookback_summarize::calls::{self, run_request_once};
-use lookback_summarize::{Extractive, SummaryTask, passages, run as summarized};
-use lookback_tokens::TokenCounter;
+use lookback_summarize::{Extractive, run as summarized};
 use lookback_wire::dialect::{Dialect, Finding, Request, Severity, Target};
+use lookback_wire::edit::Cut;
 use lookback_wire::message::{AssistantPart, Content, Media, Message, PartRef, ResultItem, UserPart};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -64,7 +65,7 @@ pub(crate) fn run(mut args: HandoffArgs) -> Result<ExitCode, Failure> {
         policy = without_entries(policy);
     }
     let is_here = args.logs.files.is_empty() && args.logs.project.is_none() && args.id.is_none();
-    if args.logs.files.is_empty() && args.logs.project.is_none() && args.id.is_none() {
+    if is_here {
         args.logs.project = std::env::current_dir().ok();
     }
     let listed = chosen(&args)?.ok_or_else(|| match &args.id {
@@ -207,17 +208,20 @@ fn current(recording: &Recording) -> (Vec<Message>, usize) {
 
 /// Returns a part with a line in place of each file, because most agents cannot have files in their logs.
 fn without_files(part: &UserPart, left_out: &mut usize) -> UserPart {
-    let mut line = |file: &Media| {
-        *left_out += 1;
-        file.name.as_ref().map_or_else(|| "[a file]".to_owned(), |name| format!("[the file {name}]"))
+    let mut line = |file: &Media| match file.source.text() {
+        Some(text) => text.to_owned(),
+        None => {
+            *left_out += 1;
+            Cut::placeholder(file, "file").marker
+        }
     };
     match part {
-        UserPart::Document(file) => UserPart::Text(file.source.text().map_or_else(|| line(file), str::to_owned)),
+        UserPart::Document(file) => UserPart::Text(line(file)),
         UserPart::ToolResult(result) => {
             let mut result = result.clone();
             for item in &mut result.content {
                 if let ResultItem::Document(file) = item {
-                    *item = ResultItem::Text(file.source.text().map_or_else(|| line(file), str::to_owned));
+                    *item = ResultItem::Text(line(file));
                 }
             }
             UserPart::ToolResult(result)
@@ -363,7 +367,7 @@ fn write_note(
     messages: &[Message],
 ) -> Result<ExitCode, Failure> {
     let counter = input::settings(args.model.name.as_deref()).counter;
-    let note = note(recording, messages, &counter, args.tokens);
+    let note = note::of(recording, messages, &counter, args.tokens);
     let done = Done {
         agent: args.to,
         from,
@@ -398,73 +402,4 @@ fn write_note(
     }
     output::result(&note)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns a note with what the conversation was about and its last words.
-fn note(recording: &Recording, messages: &[Message], counter: &Arc<dyn TokenCounter>, most: u64) -> String {
-    const HEAD: &str =
-        "Another agent had this conversation with me until now. Continue it. What follows is data from it.";
-    // A third is for the last words.
-    const LAST: u64 = 3;
-    let words = |message: &&Message| {
-        let texts = message.parts().filter_map(|part| match part {
-            PartRef::Text(text) if !is_from_client(text) => Some(text.trim()),
-            _ => None,
-        });
-        Some(texts.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
-    };
-    let last = |is_person: bool| {
-        let all = recording.messages.iter().enumerate().rev();
-        let said =
-            all.filter(|(index, _)| !recording.compactions.contains(index)).map(|(_, recorded)| &recorded.message);
-        let said = said.filter(|message| message.opens_turn() == is_person);
-        let text = said.filter_map(|message| words(&message)).next().unwrap_or_default();
-        cut(&text, most / LAST / 2, &**counter)
-    };
-    let (asked, answered) = (last(true), last(false));
-    let mut note = HEAD.to_owned();
-    if let Some(project) = &recording.project {
-        note += &format!("\n\nFolder: {project}");
-    }
-    let left = most.saturating_sub(counter.text(&format!("{note}{asked}{answered}")) + 40);
-    let task = SummaryTask::new(passages(messages), left.max(1));
-    let summary = block_on(summarized(&Extractive::new(counter.clone()), task, &**counter));
-    if let Ok(summary) = summary {
-        note += &format!("\n\nFrom the conversation:\n{}", summary.text);
-    }
-    for (head, text) in [("My last words", asked), ("The last answer", answered)] {
-        if !text.is_empty() {
-            note += &format!("\n\n{head}:\n{text}");
-        }
-    }
-    note
-}
-
-/// Returns the end of a text that has at most so many tokens, because people ask last.
-fn cut(text: &str, most: u64, counter: &dyn TokenCounter) -> String {
-    if counter.text(text) <= most {
-        return text.to_owned();
-    }
-    let mut lines: Vec<&str> = Vec::new();
-    let mut left = most;
-    for line in text.lines().rev() {
-        let tokens = counter.text(line) + 1;
-        if tokens > left {
-            break;
-        }
-        left -= tokens;
-        lines.push(line);
-    }
-    if lines.is_empty() {
-        // One long paragraph: its last words.
-        let words: Vec<&str> = text.split_whitespace().rev().collect();
-        let mut count = words.len();
-        let last = |count: usize| words.iter().take(count).rev().copied().collect::<Vec<_>>().join(" ");
-        while count > 0 && counter.text(&last(count)) > most {
-            count /= 2;
-        }
-        return format!("… {}", last(count));
-    }
-    lines.reverse();
-    format!("…\n{}", lines.join("\n"))
 }

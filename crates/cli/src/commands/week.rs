@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lookback_replay::prices::{Prices, money};
-use lookback_replay::week::{Conversation, Place, Used, Week};
+use lookback_replay::week::{Cause, Compaction, Conversation, Missed, Place, Used, Week};
 use lookback_store::now;
 
 use super::replay::list::first_words;
@@ -102,15 +102,20 @@ fn show(week: &Week, since: &str, args: &WeekArgs) -> Result<(), Failure> {
     sums("Model", &week.models)?;
     sums("Agent", &week.agents)?;
     if !week.misses.is_empty() {
-        let row = |(cause, missed): (&lookback_replay::week::Cause, &lookback_replay::week::Missed)| {
-            [cause.to_string(), output::number(missed.calls), output::number(missed.tokens), money(missed.cost)]
+        let row = |(cause, missed): (&Cause, &Missed)| {
+            [
+                lookback_inspector::cause(*cause).to_owned(),
+                output::number(missed.calls),
+                output::number(missed.tokens),
+                money(missed.cost),
+            ]
         };
         let header = ["Cache missed after", "Calls", "Tokens", "Cost"];
         output::rows(&output::text_of(&output::table(header, &[0], week.misses.iter().map(row))))?;
     }
     results(week)?;
     compactions(week)?;
-    notes(week);
+    lookback_inspector::week_notes(week).iter().for_each(|note| output::message(note));
     match &args.html {
         Some(page) => output::message(&format!("The page with every call: {}", page.display())),
         None => output::message("A page with charts and every call: --html week.html"),
@@ -141,7 +146,7 @@ fn days(week: &Week) -> Result<(), Failure> {
 
 fn sums(name: &'static str, sums: &BTreeMap<String, Used>) -> Result<(), Failure> {
     let mut sorted: Vec<(&String, &Used)> = sums.iter().collect();
-    sorted.sort_by(|(_, one), (_, other)| other.cost.total_cmp(&one.cost).then_with(|| other.sent().cmp(&one.sent())));
+    sorted.sort_by(|(_, one), (_, other)| one.highest_first(other));
     let row = |(name, used): (&String, &Used)| {
         let name = if name.is_empty() { "unknown".to_owned() } else { output::plain(name) };
         let cost = format!("{}{}", at_least(used), money(used.cost));
@@ -170,7 +175,7 @@ fn sums(name: &'static str, sums: &BTreeMap<String, Used>) -> Result<(), Failure
 
 /// Returns a sign for a cost without some calls or their output, of which no price is known.
 fn at_least(used: &Used) -> &'static str {
-    if used.unpriced_calls + used.input_only_calls > 0 { "≥ " } else { "" }
+    if used.is_complete() { "" } else { "≥ " }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "it is shown with one digit")]
@@ -226,7 +231,7 @@ fn compactions(week: &Week) -> Result<(), Failure> {
     if all.is_empty() {
         return Ok(());
     }
-    let sum = |of: fn(&lookback_replay::week::Compaction) -> usize| all.iter().map(|it| of(it)).sum::<usize>() as u64;
+    let sum = |of: fn(&Compaction) -> usize| all.iter().map(|it| of(it)).sum::<usize>() as u64;
     output::line(&format!(
         "{} by the agents dropped {}, with {} of {} and {} that the model used again. See `lookback uncompact --all`.",
         output::counted(all.len() as u64, "compaction", "compactions"),
@@ -236,32 +241,4 @@ fn compactions(week: &Week) -> Result<(), Failure> {
         output::counted(sum(|it| it.names.len()), "name", "names"),
     ))?;
     Ok(())
-}
-
-/// Says what the figures do not say by themselves.
-fn notes(week: &Week) {
-    let total = &week.total;
-    let prices: Vec<String> = week.prices.iter().map(|(name, date)| format!("{name} ({date})")).collect();
-    if !prices.is_empty() {
-        output::message(&format!("Price lists: {}.", prices.join(", ")));
-    }
-    if total.unpriced_calls > 0 {
-        output::message(&format!(
-            "{} of models without a price.",
-            output::counted(total.unpriced_calls, "call is", "calls are")
-        ));
-    }
-    if total.input_only_calls > 0 {
-        let calls = output::counted(total.input_only_calls, "call has", "calls have");
-        output::message(&format!("{calls} no price for output: only the input counts."));
-    }
-    if total.estimated_calls > 0 {
-        let calls = output::counted(total.estimated_calls, "call is", "calls are");
-        output::message(&format!("{calls} estimated, because the log has no usage."));
-    }
-    if week.copies > 0 {
-        let calls = output::counted(week.copies, "call is", "calls are");
-        output::message(&format!("{calls} in several files, counted once."));
-    }
-    output::message("`Window saves` is about what the default policy would have saved, from the sizes of calls.");
 }

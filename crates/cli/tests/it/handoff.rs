@@ -101,7 +101,7 @@ fn a_file_becomes_a_line() {
         let done = run(&lab, &["handoff", target, "log.json", "--out", target, "--json"]);
         assert_eq!(json(&done)["parts_left_out"], 1, "{target}");
         let text = fs::read_to_string(lab.path(target)).unwrap();
-        assert!(text.contains("[a file]") && text.contains("And this?"), "{target}: {text}");
+        assert!(text.contains("[file: pdf, 5 bytes]") && text.contains("And this?"), "{target}: {text}");
     }
 }
 

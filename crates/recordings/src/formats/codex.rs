@@ -43,11 +43,11 @@ impl Format for Codex {
             source.values().iter().filter_map(|(line, value)| Some((*line, Object::read(value)?))).collect();
         // A newer version may continue the file of an older one. It writes the first record just behind its first answer,
         // perhaps after an event for the same call.
-        let of_session =
+        let begins_turn =
             |(_, line): &(usize, Object<'_>)| line.text("type") == "turn_context" || is_event(line, "task_started");
         let record = lines.iter().position(|(_, line)| line.text("type") == "token_usage_record");
         rollout.records = record.map(|record| {
-            let turn = lines.iter().take(record).rposition(of_session).unwrap_or(0);
+            let turn = lines.iter().take(record).rposition(begins_turn).unwrap_or(0);
             lines.get(turn).map_or(0, |(number, _)| *number)
         });
         for (number, line) in &lines {

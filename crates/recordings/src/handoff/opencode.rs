@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use lookback_wire::dialect::Dialect;
+use lookback_wire::edit::Cut;
 use lookback_wire::message::{Media, MediaSource, Message, PartRef, ResultItem, Role, ToolResult};
 use serde_json::{Value, json};
 
@@ -138,8 +139,9 @@ impl Export<'_> {
 fn output(result: &ToolResult) -> String {
     let text = |item: &ResultItem| match item {
         ResultItem::Text(text) => text.clone(),
-        ResultItem::Image(_) => "[a picture]".to_owned(),
-        _ => "[a file]".to_owned(),
+        ResultItem::Image(media) => Cut::placeholder(media, "image").marker,
+        ResultItem::Document(media) => Cut::placeholder(media, "file").marker,
+        _ => String::new(),
     };
     result.content.iter().map(text).collect::<Vec<_>>().join("\n")
 }
@@ -151,6 +153,6 @@ fn picture(media: &Media) -> Value {
             json!({"type": "file", "mime": mime, "filename": "picture", "url": format!("data:{mime};base64,{data}")})
         }
         MediaSource::Url(url) => json!({"type": "text", "text": url}),
-        _ => json!({"type": "text", "text": "[a picture]"}),
+        _ => json!({"type": "text", "text": Cut::placeholder(media, "image").marker}),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use lookback_wire::dialect::Dialect;
+use lookback_wire::edit::Cut;
 use lookback_wire::message::{Media, MediaSource, Message, PartRef, ResultItem, Role};
 use serde_json::{Value, json};
 
@@ -121,7 +122,8 @@ fn item(item: &ResultItem) -> Value {
     match item {
         ResultItem::Text(text) => json!({"type": "text", "text": text}),
         ResultItem::Image(media) => picture(media),
-        _ => json!({"type": "text", "text": "[a file]"}),
+        ResultItem::Document(media) => json!({"type": "text", "text": Cut::placeholder(media, "file").marker}),
+        _ => json!({"type": "text", "text": ""}),
     }
 }
 
@@ -132,6 +134,6 @@ fn picture(media: &Media) -> Value {
             let mime = media.mime.as_deref().unwrap_or("image/png");
             json!({"type": "image", "data": data, "mimeType": mime})
         }
-        _ => json!({"type": "text", "text": "[a picture]"}),
+        _ => json!({"type": "text", "text": Cut::placeholder(media, "image").marker}),
     }
 }

@@ -1,7 +1,5 @@
 //! A call of a model, with what it cost and whether it missed the cache.
 
-use std::fmt;
-
 use lookback_engine::transcript::Millis;
 use lookback_recordings::RecordedUsage;
 use serde::Serialize;
@@ -36,17 +34,6 @@ pub enum Cause {
     Model,
     /// None of these: something at the beginning of the request changed, such as the tools, or the provider lost it.
     Other,
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Cause::Pause => "a pause longer than the cache lasts",
-            Cause::Compaction => "a compaction",
-            Cause::Model => "another model",
-            Cause::Other => "a changed beginning, or the provider",
-        })
-    }
 }
 
 /// A miss of the cache.

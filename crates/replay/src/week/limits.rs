@@ -47,7 +47,7 @@ pub(super) fn savings<'p>(calls: &mut [Call], price: &impl Fn(&Option<String>) -
         cut.tokens = (cut.tokens + sent.saturating_sub(before)).min(sent);
         all.tokens = sent;
         before = sent;
-        // The cache of both is as cold as it was, unless the agent itself had changed the beginning.
+        // The cache of both is as cold as it was.
         let is_cold = call.miss.is_some();
         if is_cold {
             (all.cached, cut.cached) = (0, 0);
@@ -57,8 +57,6 @@ pub(super) fn savings<'p>(calls: &mut [Call], price: &impl Fn(&Option<String>) -
             cut.tokens = cut.tokens.min(head.saturating_add(target).saturating_add(kept));
             cut.cached = cut.cached.min(head);
         }
-        // A shorter request of the agent itself begins anew.
-        all.cached = all.cached.min(all.tokens);
         let Some(price) = price(&call.model) else { continue };
         let (everything, window) = (all.send(price, has_writes), cut.send(price, has_writes));
         let paid = price.cost(call.cache_read, call.cache_write, call.input);

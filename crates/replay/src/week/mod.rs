@@ -7,6 +7,7 @@ mod limits;
 mod misses;
 mod results;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::AddAssign;
 
@@ -50,6 +51,16 @@ impl Used {
     /// Returns all input tokens, cached or not.
     pub fn sent(&self) -> u64 {
         self.input + self.cache_read + self.cache_write
+    }
+
+    /// Returns whether the cost has all calls, with their output. For the others, no price is known.
+    pub fn is_complete(&self) -> bool {
+        self.unpriced_calls + self.input_only_calls == 0
+    }
+
+    /// Compares by cost, and then by input tokens, the highest first.
+    pub fn highest_first(&self, other: &Used) -> Ordering {
+        other.cost.total_cmp(&self.cost).then_with(|| other.sent().cmp(&self.sent()))
     }
 
     fn of_call(call: &Call) -> Used {
