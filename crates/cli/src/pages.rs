@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
+use lookback_engine::transcript::Position;
 use lookback_facts::{Memory, MemoryError};
 use lookback_inspector::{Contents, KnownFact, Requests, Story};
+use lookback_recordings::Recording;
+use lookback_replay::lost::ClientCompaction;
 use lookback_replay::prices::Price;
 use lookback_replay::timeline::Timeline;
 use lookback_store::{LogName, Store, StoreError};
@@ -17,6 +20,8 @@ pub(crate) struct Shown {
     timeline: Timeline,
     requests: Option<Requests>,
     facts: Vec<KnownFact>,
+    /// The client's own compactions.
+    by_client: Vec<ClientCompaction>,
 }
 
 impl Shown {
@@ -31,7 +36,14 @@ impl Shown {
     ) -> Result<Shown, StoreError> {
         let timeline = block_on(Timeline::load(store, log, counter, price))?;
         let requests = has_requests.then(|| block_on(Requests::read(store, log, &timeline))).transpose()?;
-        Ok(Shown { policy: policy.map(str::to_owned), timeline, requests, facts: Vec::new() })
+        let by_client = ClientCompaction::in_log(&timeline);
+        Ok(Shown { policy: policy.map(str::to_owned), timeline, requests, facts: Vec::new(), by_client })
+    }
+
+    /// Adds the compactions of the recording that this session replays. `positions` has the position of each message.
+    pub(crate) fn with_recording(mut self, recording: &Recording, positions: &[Position]) -> Shown {
+        self.by_client = ClientCompaction::in_replay(&self.timeline, recording, positions);
+        self
     }
 
     /// Adds the facts of the session.
@@ -45,6 +57,7 @@ impl Shown {
 /// Returns the page of a session, compared with its alternatives under other policies.
 pub(crate) fn html(name: &str, shown: &Shown, others: &[Shown], price: &Price, has_contents: bool) -> String {
     let mut story = Story::new(name, &shown.timeline, price).with_facts(shown.facts.clone());
+    story = story.with_client_compactions(shown.by_client.clone());
     if let Some(policy) = &shown.policy {
         story = story.with_policy(policy);
     }

@@ -1,5 +1,7 @@
 //! Finds identifiers: the names and numbers in a text that a model may use again later.
 
+use serde::Serialize;
+
 /// Returns the identifiers in a text: paths, dotted, snake_case and camelCase names, numbers of four digits or more,
 /// and hashes.
 ///
@@ -23,6 +25,42 @@ pub fn names(text: &str) -> impl Iterator<Item = &str> {
         let is_name = name.len() <= LONGEST && (name.len() == found.len() || is_identifier(name));
         is_name.then_some(name)
     })
+}
+
+/// What an identifier names, by its form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A file or folder, such as `src/main.rs`.
+    File,
+    /// A number of digits alone, such as `5050`.
+    Number,
+    /// Anything else, such as `read_file` or `3f2a9bc`.
+    Name,
+}
+
+impl Kind {
+    /// Returns the kind of an identifier.
+    ///
+    /// ```
+    /// use lookback_content::identifiers::Kind;
+    ///
+    /// let kinds = ["src/main", "main.rs", "5050", "serde.1.0.219", "read_file"].map(Kind::of);
+    /// assert_eq!(kinds, [Kind::File, Kind::File, Kind::Number, Kind::Name, Kind::Name]);
+    /// ```
+    pub fn of(identifier: &str) -> Kind {
+        let extension = |name: &str| {
+            let end = name.rsplit_once('.').map_or("", |(_, end)| end);
+            (1..=5).contains(&end.len())
+                && end.starts_with(|first: char| first.is_ascii_lowercase())
+                && end.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        match identifier {
+            _ if identifier.bytes().all(|byte| byte.is_ascii_digit()) => Kind::Number,
+            _ if identifier.contains('/') || extension(identifier) => Kind::File,
+            _ => Kind::Name,
+        }
+    }
 }
 
 /// Removes a line number and the rest after it, if they follow the name of a file.

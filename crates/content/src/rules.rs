@@ -133,8 +133,8 @@ impl Phrases {
 static LISTS: LazyLock<[Phrases; 4]> = LazyLock::new(|| [STRONG, WEAK, REVOKING, COMMON].map(Phrases::read));
 
 /// Returns whether a sentence is a question, which asks more often than it demands.
-fn asks(sentence: &str) -> bool {
-    sentence.trim_end().ends_with(['?', '？'])
+pub fn asks(sentence: &str) -> bool {
+    sentence.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | ')' | '"')).ends_with(['?', '？'])
 }
 
 /// Returns how clearly a sentence states a rule, or `None` if it states none.

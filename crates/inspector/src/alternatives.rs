@@ -48,7 +48,7 @@ pub(crate) fn render(story: &Story<'_>) -> Markup {
             @if all.len() > 1 {
                 div.pictures {
                     @for (policy, timeline) in &all {
-                        figure { figcaption { code { (visible(policy)) } } (picture::picture(timeline, highest, None)) }
+                        figure { figcaption { code { (visible(policy)) } } (picture::picture(timeline, &[], highest, None)) }
                     }
                 }
             }

@@ -2,11 +2,13 @@
 
 use lookback_content::text::number;
 use lookback_engine::plan::Occasion;
+use lookback_replay::lost::ClientCompaction;
 use lookback_replay::prices::money;
 use lookback_replay::receipt::CallReceipt;
 use lookback_replay::timeline::{Call, RowKind, Timeline};
 use maud::{Markup, html};
 
+use crate::by_client;
 use crate::numbers::{percent, time};
 use crate::story::{Contents, Parts, Story};
 use crate::text::{encoded, visible};
@@ -17,33 +19,38 @@ const MOST_NAMES: usize = 12;
 /// Describes calls.
 pub(crate) struct Calls<'a> {
     timeline: &'a Timeline,
+    by_client: &'a [ClientCompaction],
     contents: Contents,
     /// The indices of rows that Lookback added for the model: summaries, notes and indexes.
     added: Vec<usize>,
 }
 
-impl Calls<'_> {
-    pub(crate) fn new(timeline: &Timeline, contents: Contents) -> Calls<'_> {
+impl<'a> Calls<'a> {
+    pub(crate) fn new(story: &'a Story<'_>, contents: Contents) -> Calls<'a> {
+        let Story { timeline, by_client, .. } = story;
         let is_added = |kind| matches!(kind, RowKind::Summary | RowKind::Note | RowKind::Index);
         let added =
             timeline.rows.iter().enumerate().filter(|(_, row)| is_added(row.kind)).map(|(index, _)| index).collect();
-        Calls { timeline, contents, added }
+        Calls { timeline, by_client, contents, added }
     }
 
     /// Describes one call.
     pub(crate) fn one(&self, call: &Call) -> Markup {
-        let Calls { timeline, contents, .. } = *self;
+        let Calls { timeline, by_client, contents, .. } = *self;
         html! {
             (sent(timeline, call))
             (self.added(call.receipt.number))
+            (by_client::told(by_client, timeline, call.receipt.number, contents))
             (events(timeline, call, contents))
         }
     }
 
-    /// Returns whether a call has an event: a compaction, a prefix break, a cold cache or missed names.
+    /// Returns whether a call has an event: a compaction, also by the client, a prefix break, a cold cache or missed
+    /// names.
     pub(crate) fn is_event(&self, call: &Call) -> bool {
         let CallReceipt { number, prefix_break, cold, .. } = call.receipt;
         let is_compacted = self.timeline.compactions.iter().any(|mark| mark.call == number);
+        let is_compacted = is_compacted || self.by_client.iter().any(|by_client| by_client.call == number);
         is_compacted || prefix_break.is_some() || cold || !call.missed.is_empty()
     }
 
@@ -146,9 +153,11 @@ pub(crate) fn table(story: &Story<'_>) -> Markup {
         Parts::Served { .. } => Some(encoded(story.name)),
         Parts::Packed => None,
     };
+    let is_by_client = |call: &Call| story.by_client.iter().any(|by_client| by_client.call == call.receipt.number);
     let is_plain = |call: &Call| {
         let CallReceipt { compacted, prefix_break, cold, reported, .. } = call.receipt;
-        !compacted && prefix_break.is_none() && !cold && !reported && call.missed.is_empty()
+        let is_compacted = compacted || is_by_client(call);
+        !is_compacted && prefix_break.is_none() && !cold && !reported && call.missed.is_empty()
     };
     html! {
         table.calls {
@@ -167,7 +176,7 @@ pub(crate) fn table(story: &Story<'_>) -> Markup {
                             td { (number(calls.iter().map(|call| call.receipt.cache_write_tokens).sum())) }
                             td { (money(calls.iter().map(|call| call.receipt.cost).sum())) }
                             td { (money(calls.iter().map(|call| call.receipt.cost_without_window).sum())) }
-                            td.words { (happened(first)) }
+                            td.words { (happened(first, is_by_client(first))) }
                         }
                     }
                 }
@@ -185,8 +194,11 @@ fn range(from: u64, to: u64) -> String {
     if from == to { number(from) } else { format!("{}–{}", number(from), number(to)) }
 }
 
-fn happened(call: &Call) -> String {
+fn happened(call: &Call, is_by_client: bool) -> String {
     let mut notes = Vec::new();
+    if is_by_client {
+        notes.push("compacted by the client".to_owned());
+    }
     if call.receipt.compacted {
         notes.push(Occasion::compaction(call.receipt.occasion));
     } else if let Some(broken) = call.receipt.prefix_break {

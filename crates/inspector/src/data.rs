@@ -36,7 +36,7 @@ pub(crate) fn render(story: &Story<'_>, contents: Contents, fragments: &Fragment
             of.states.iter().enumerate().map(state).collect()
         })
         .collect();
-    let told = Calls::new(timeline, contents);
+    let told = Calls::new(story, contents);
     let calls: Vec<String> = timeline.calls.iter().map(|call| told.one(call).into_string()).collect();
     let events: Vec<u64> =
         timeline.calls.iter().filter(|call| told.is_event(call)).map(|call| call.receipt.number).collect();

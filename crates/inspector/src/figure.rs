@@ -19,8 +19,8 @@ pub fn figure(timeline: &Timeline) -> String {
     html! {
         div.lookback {
             style { (PreEscaped(STYLE)) }
-            (picture(timeline, highest(timeline), None))
-            (legend(timeline))
+            (picture(timeline, &[], highest(timeline), None))
+            (legend(timeline, false))
         }
     }
     .into_string()

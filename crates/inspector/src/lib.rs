@@ -31,6 +31,7 @@
 //! ```
 
 mod alternatives;
+mod by_client;
 mod calls;
 mod content;
 mod data;

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use lookback_content::text::number;
 use lookback_engine::plan::Action;
 use lookback_engine::plan::Occasion;
+use lookback_replay::lost::ClientCompaction;
 use lookback_replay::prices::money;
 use lookback_replay::receipt::CallReceipt;
 use lookback_replay::timeline::{Call, Fate, Row, RowKind, State, Timeline};
@@ -168,7 +169,7 @@ pub(crate) fn highest(timeline: &Timeline) -> u64 {
 }
 
 /// Draws a session. `highest` is the number of tokens at the top of the scale.
-pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> Markup {
+pub(crate) fn picture(timeline: &Timeline, by_client: &[ClientCompaction], highest: u64, call: Option<u64>) -> Markup {
     let calls = timeline.calls.len() as u64;
     let columns = Columns::new(calls);
     let scale = STACK / (float(highest) * 1.04);
@@ -204,6 +205,10 @@ pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> M
                 line.compaction x1=(place(columns.x_of(mark.call))) x2=(place(columns.x_of(mark.call)))
                     y1=(TOP) y2=(TOP + STACK) { title { "call " (mark.call) ": " (Occasion::compaction(mark.occasion)) } }
             }
+            @for mark in by_client {
+                line.by-client x1=(place(columns.x_of(mark.call))) x2=(place(columns.x_of(mark.call)))
+                    y1=(TOP) y2=(TOP + STACK) { title { "call " (mark.call) ": the client has replaced " (mark.lost.messages) " messages" } }
+            }
             @for call in timeline.calls.iter().filter(|call| !call.missed.is_empty()) {
                 @let x = columns.x_of(call.receipt.number) + columns.width() / 2.0;
                 path.missed d=(format!("M{:.1} {:.1}l4 -7h-8z", x, TOP - 3.0)) {
@@ -227,7 +232,7 @@ pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> M
 }
 
 /// Renders the legend of the colors in a picture.
-pub(crate) fn legend(timeline: &Timeline) -> Markup {
+pub(crate) fn legend(timeline: &Timeline, has_compactions_by_client: bool) -> Markup {
     let mut colors: Vec<Color> = timeline
         .rows
         .iter()
@@ -245,6 +250,9 @@ pub(crate) fn legend(timeline: &Timeline) -> Markup {
             li { svg.swatch viewBox="0 0 10 10" aria-hidden="true" { rect.read width="10" height="10" {} } " read from the cache" }
             li { svg.swatch viewBox="0 0 10 10" aria-hidden="true" { rect.written width="10" height="10" {} } " written to it" }
             li { svg.swatch viewBox="0 0 10 10" aria-hidden="true" { rect.uncached width="10" height="10" {} } " neither" }
+            @if has_compactions_by_client {
+                li { svg.swatch viewBox="0 0 10 10" aria-hidden="true" { line.by-client x1="5" x2="5" y1="0" y2="10" {} } " compacted by the client" }
+            }
         }
     }
 }

@@ -58,6 +58,7 @@ fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String
                     div { dt { "tokens sent" } dd { (number(total.sent_tokens)) } }
                     div { dt { "from the cache" } dd { (percent(total.cache_read_tokens, total.sent_tokens)) } }
                     div { dt { "compactions" } dd { (total.compactions) } }
+                    @if !story.by_client.is_empty() { div { dt { "by the client" } dd { (story.by_client.len()) } } }
                     div { dt { "cache breaks" } dd { (total.prefix_breaks) } }
                     div { dt { "names missed" } dd { (alternatives::missed(timeline)) } }
                 }
@@ -65,8 +66,8 @@ fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String
             main {
                 section aria-labelledby="picture-title" {
                     h2 #picture-title { "The window of each call" }
-                    figure #picture { (picture::picture(timeline, picture::highest(timeline), Some(call))) }
-                    (picture::legend(timeline))
+                    figure #picture { (picture::picture(timeline, &story.by_client, picture::highest(timeline), Some(call))) }
+                    (picture::legend(timeline, !story.by_client.is_empty()))
                 }
                 section aria-labelledby="call-title" {
                     h2 #call-title { "What the model saw" }
@@ -77,13 +78,13 @@ fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String
                         button #forth type="button" title="The next call (right arrow)" { "›" }
                         output #at for="call" { (call) }
                         button #event-back type="button"
-                            title="The previous compaction, prefix break, cold cache or missed name" { "« event" }
+                            title="The previous compaction (also by the client), prefix break, cold cache or missed name" { "« event" }
                         button #event-forth type="button"
-                            title="The next compaction, prefix break, cold cache or missed name" { "event »" }
+                            title="The next compaction (also by the client), prefix break, cold cache or missed name" { "event »" }
                     }
                     @if is_served { noscript { (calls::neighbors(story, call)) } }
                     div #told aria-live="polite" {
-                        @if let Some(first) = first { (Calls::new(timeline, contents).one(first)) }
+                        @if let Some(first) = first { (Calls::new(story, contents).one(first)) }
                         @else { p { "No call was made yet." } }
                     }
                     div.tools.script hidden {

@@ -1,6 +1,7 @@
 //! A session to be shown: its timeline and everything else on its page.
 
 use lookback_content::text::number;
+use lookback_replay::lost::ClientCompaction;
 use lookback_replay::prices::Price;
 use lookback_replay::timeline::Timeline;
 
@@ -25,6 +26,8 @@ pub struct Story<'a> {
     pub(crate) requests: Option<&'a Requests>,
     /// The facts of the session.
     pub(crate) facts: Vec<KnownFact>,
+    /// The client's own compactions.
+    pub(crate) by_client: Vec<ClientCompaction>,
     /// Other sessions that may be the same conversation, each with the number of messages that both begin with. Only for
     /// served pages.
     pub(crate) related: Vec<(String, u64)>,
@@ -95,6 +98,7 @@ impl<'a> Story<'a> {
             alternatives: Vec::new(),
             requests: None,
             facts: Vec::new(),
+            by_client: Vec::new(),
             related: Vec::new(),
             trial: None,
             parts: Parts::Packed,
@@ -126,6 +130,13 @@ impl<'a> Story<'a> {
     #[must_use]
     pub fn with_facts(self, facts: Vec<KnownFact>) -> Story<'a> {
         Story { facts, ..self }
+    }
+
+    /// Adds the client's own compactions.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_client_compactions(self, by_client: Vec<ClientCompaction>) -> Story<'a> {
+        Story { by_client, ..self }
     }
 
     /// Adds links to other sessions that may be the same conversation, each with the number of messages that both begin with.

@@ -13,6 +13,7 @@ use lookback_facts::{Memory, Statement};
 use lookback_inspector::{Contents, Ended, KnownFact, Requests, Story, request};
 use lookback_presets::named;
 use lookback_recordings::Recording;
+use lookback_replay::lost::ClientCompaction;
 use lookback_replay::prices::{Price, Prices};
 use lookback_replay::replay::replay;
 use lookback_replay::timeline::Timeline;
@@ -182,6 +183,31 @@ fn without_contents_a_page_has_sizes_and_reasons_and_no_words() {
         }
     }
     assert!(page.contains("body tokens exceed the limit of 24,000") && page.contains("Contents are left out"));
+}
+
+#[test]
+fn without_contents_a_compaction_by_the_client_has_counts_and_no_words() {
+    let messages = [
+        r#"{"role":"user","content":"Never push <i>to</i> main."}"#,
+        r#"{"role":"assistant","content":"Then I read src/boil.rs."}"#,
+        r#"{"role":"user","content":"Go on."}"#,
+        r#"{"role":"assistant","content":"Done."}"#,
+    ];
+    let text = format!(r#"{{"id":"a","messages":[{}],"meta":{{"compactions":[2]}}}}"#, messages.join(","));
+    let recording = Recording::read(&text, "a", None).unwrap().remove(0);
+    let settings = Settings::default().dialect(recording.dialect).policy(named("none").unwrap());
+    let store = MemoryStore::new();
+    let replay = block_on(replay(&recording, settings, price(), 0, &mut |_| ControlFlow::Continue(()))).unwrap();
+    let positions = replay.positions().to_vec();
+    block_on(replay.save(&store, &name())).unwrap();
+    let timeline = timeline(&store);
+    let by_client = || ClientCompaction::in_replay(&timeline, &recording, &positions);
+    let page = |contents| Story::new("s", &timeline, price()).with_client_compactions(by_client()).to_html(contents);
+    let masked = page(Contents::Masked);
+    assert!(masked.contains("no longer saw 1 of 1 rules of the person, 0 decisions, and 1 names and numbers."));
+    assert!(!masked.contains("Never push") && !masked.contains("boil.rs"));
+    let shown = page(Contents::Shown);
+    assert!(shown.contains("Never push &lt;i&gt;to&lt;/i&gt; main.") && !shown.contains("Never push <i>"));
 }
 
 #[test]

@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
         let mut report = replay.report.clone();
         report.policy.clone_from(&candidate.label);
         if self.args.html.is_some() {
-            shown.extend(self.shown(replay.clone(), &candidate.label, shown.is_empty())?);
+            shown.extend(self.shown(recording, replay.clone(), &candidate.label, shown.is_empty())?);
         }
         if let Some(name) = name {
             let name: LogName = name.parse().map_err(lookback_session::Error::from)?;
@@ -241,13 +241,21 @@ impl<'a> Run<'a> {
     }
 
     /// Returns a completed replay for the page. Only the first can have its requests copied.
-    fn shown(&self, replay: Replay, policy: &str, is_first: bool) -> Result<Option<Shown>, Failure> {
+    fn shown(
+        &self,
+        recording: &Recording,
+        replay: Replay,
+        policy: &str,
+        is_first: bool,
+    ) -> Result<Option<Shown>, Failure> {
+        let positions = replay.positions().to_vec();
         let (store, log) = (MemoryStore::new(), "replay".parse().map_err(lookback_session::Error::from)?);
         if !block_on(replay.save(&store, &log))? {
             return Ok(None);
         }
         let (counter, has_requests) = (&*self.settings.counter, is_first && !self.args.no_contents);
-        Ok(Some(Shown::read(&store, &log, counter, &self.price, Some(policy), has_requests)?))
+        let shown = Shown::read(&store, &log, counter, &self.price, Some(policy), has_requests)?;
+        Ok(Some(shown.with_recording(recording, &positions)))
     }
 
     /// Writes the calls of one session or the list of sessions, and then the comparison of the policies.

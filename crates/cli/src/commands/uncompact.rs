@@ -1,7 +1,8 @@
 //! `lookback uncompact`: what an agent's own compaction dropped.
 
+use lookback_content::identifiers::Kind;
 use lookback_recordings::Recording;
-use lookback_replay::lost::Lost;
+use lookback_replay::lost::{Lost, LostDecision, LostName};
 use serde::Serialize;
 
 use crate::args::UncompactArgs;
@@ -10,8 +11,8 @@ use crate::failure::Failure;
 use crate::recordings::{self, Listed};
 use crate::{input, output};
 
-/// The names that are shown. The others are in `--json` and in the note.
-const MOST_NAMES: usize = 40;
+/// The names of a kind that are shown. The others are in `--json` and in the note.
+const MOST_NAMES: usize = 20;
 
 /// What a compaction dropped, with the conversation that it is from.
 #[derive(Serialize)]
@@ -117,20 +118,14 @@ fn show(found: &Found) -> Result<(), Failure> {
     for rule in &lost.rules {
         output::line(&format!("  {:>5}  {}", rule.message, output::plain(&rule.text)))?;
     }
-    let needed = lost.names.iter().filter(|name| name.is_needed).count();
-    output::line(&format!(
-        "\nNames and numbers that it no longer sees: {}{}",
-        output::number(lost.names.len() as u64),
-        if needed > 0 { format!(", of which it used {} later", output::number(needed as u64)) } else { String::new() }
-    ))?;
-    let mut names: Vec<_> = lost.names.iter().collect();
-    names.sort_by_key(|name| !name.is_needed);
-    for name in names.iter().take(MOST_NAMES) {
-        let used = if name.is_needed { "  used later" } else { "" };
-        output::line(&format!("  {:>5}  {} ({}×){used}", name.message, output::plain(&name.name), name.mentions))?;
+    if !lost.decisions.is_empty() {
+        output::line(&format!("\nDecisions of yours that it no longer sees: {}", lost.decisions.len()))?;
     }
-    if names.len() > MOST_NAMES {
-        output::line(&format!("  and {} more", output::number((names.len() - MOST_NAMES) as u64)))?;
+    for LostDecision { question, answer, message } in &lost.decisions {
+        output::line(&format!("  {message:>5}  {} – {}", output::plain(question), output::plain(answer)))?;
+    }
+    for (title, kind) in [("Files", Kind::File), ("Numbers", Kind::Number), ("Other names", Kind::Name)] {
+        show_names(title, lost.names.iter().filter(|name| name.kind == kind).collect())?;
     }
     output::message("\nThe number before a line is that of its message. Next, try:");
     let file = output::quoted(&found.file);
@@ -142,6 +137,26 @@ fn show(found: &Found) -> Result<(), Failure> {
         ),
     ] {
         output::note(&command);
+    }
+    Ok(())
+}
+
+/// Writes dropped names, first those that the model used later.
+fn show_names(title: &str, mut names: Vec<&LostName>) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let needed = names.iter().filter(|name| name.is_needed).count();
+    let used =
+        if needed > 0 { format!(", of which it used {} later", output::number(needed as u64)) } else { String::new() };
+    output::line(&format!("\n{title} that it no longer sees: {}{used}", output::number(names.len() as u64)))?;
+    names.sort_by_key(|name| !name.is_needed);
+    for name in names.iter().take(MOST_NAMES) {
+        let used = if name.is_needed { "  used later" } else { "" };
+        output::line(&format!("  {:>5}  {} ({}×){used}", name.message, output::plain(&name.name), name.mentions))?;
+    }
+    if names.len() > MOST_NAMES {
+        output::line(&format!("  and {} more", output::number((names.len() - MOST_NAMES) as u64)))?;
     }
     Ok(())
 }

@@ -95,6 +95,13 @@ class Lab:
         return self._replayed(file, "--policy", "tokens:max_tokens=16000,target_tokens=8000")
 
     @cache
+    def compacted(self):
+        """A session whose client has replaced its first messages by a summary."""
+        file = self.folder / "compacted.jsonl"
+        sessions.write(file, [sessions.compacted()])
+        return self._replayed(file, "--policy", "none")
+
+    @cache
     def hostile(self):
         """A session whose messages try to be more than text."""
         file = self.folder / "hostile.jsonl"

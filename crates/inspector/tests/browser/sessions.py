@@ -86,6 +86,24 @@ def hostile():
     ]
 
 
+def compacted():
+    """Returns a recording whose client has replaced six messages by a summary, without a word of a rule and a file."""
+    said = [
+        "Mend the kettle. <b>Never</b> push to main. Read src/boil.rs and src/lid.rs first.",
+        "src/boil.rs listens on port 5050. Shall I replace the whistle by a lamp?",
+        "Yes, a red one.",
+        "The lamp is in src/lamp.rs.",
+        "And the lid?",
+        "It is closed.",
+        "Summary: the kettle is being mended in src/lid.rs. Continue.",
+        "I look at src/boil.rs again.",
+        "Go on.",
+        "All is done.",
+    ]
+    messages = [{"role": ["user", "assistant"][at % 2], "content": text} for at, text in enumerate(said)]
+    return {"id": "compacted", "messages": messages, "meta": {"compactions": [6]}}
+
+
 def large(calls=5_000):
     """Returns the 10,000 messages of an agent that reads, searches and edits."""
     chance = random.Random(15)

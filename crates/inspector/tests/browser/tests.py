@@ -142,6 +142,32 @@ def the_buttons_for_events_stop_at_compactions_breaks_and_missed_names(lab):
 
 
 @test
+def a_compaction_by_the_client_is_an_event_with_what_it_dropped(lab):
+    for looks in [{"color_scheme": "light"}, {"color_scheme": "dark"}, {"width": 390, "height": 844}]:
+        page = lab.open(lab.compacted(), **looks)
+        go_to(page, 1)
+        page.get_by_role("button", name="event »").click()
+        at(page, 4)
+        lines = " ".join(told(page).split())
+        for words in [
+            "the client replaced 6 messages by what begins with message 6",
+            "<b>Never</b> push to main. (message 0)",
+            "Shall I replace the whistle by a lamp? – Yes, a red one. (message 2)",
+            "Files that it no longer saw: src/boil.rs (message 1, used later), src/lamp.rs (message 3).",
+            "Numbers that it no longer saw: 5050 (message 1).",
+        ]:
+            must(words in lines, f"{words!r} is not in {lines!r}")
+        must(page.locator("#picture line.by-client").count() == 1, "the picture does not mark it")
+        expect(page.locator("table.calls")).to_contain_text("compacted by the client")
+        page.locator("#told").get_by_role("link", name="message 2").click()
+        expect(row(page, 2)).to_be_in_viewport()
+        serious = [line for impact, line in axe(page) if impact in ["serious", "critical"]]
+        must(not serious, f"{looks}: {serious}")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        must(wide <= looks.get("width", 1280), f"{looks}: the page is {wide} wide")
+
+
+@test
 def a_click_in_the_picture_moves_to_its_call(lab):
     page = lab.open(lab.example())
     picture = page.locator("#picture svg")

@@ -107,7 +107,7 @@ pub async fn watch(
     }
     player.report.invalid_requests = player.requests.refused();
     let records = store.records(player.session.name());
-    Ok(Replay { report: player.report, records })
+    Ok(Replay { report: player.report, records, begins: player.begins })
 }
 
 /// A replay: its figures, and the log of the session that it created.
@@ -116,9 +116,16 @@ pub struct Replay {
     /// The figures.
     pub report: Report,
     records: Vec<Record>,
+    begins: Vec<Position>,
 }
 
 impl Replay {
+    /// Returns the position of each message in the log.
+    #[doc(hidden)]
+    pub fn positions(&self) -> &[Position] {
+        &self.begins
+    }
+
     /// Saves the session in a store, and replaces a session with this name. The facts of that session stay.
     ///
     /// The log is written in one append. So if several replays are saved under the same name at the same time, the

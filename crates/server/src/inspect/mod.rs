@@ -27,6 +27,7 @@ use futures_util::stream;
 use lookback_engine::Settings;
 use lookback_facts::{Fact, Memory, MemoryError, Scope};
 use lookback_inspector::{Contents, Found, KnownFact, Listed, Overview, Parts, Sort, Story, Trial};
+use lookback_replay::lost::ClientCompaction;
 use lookback_replay::prices::Price;
 use lookback_session as session;
 use lookback_store::{IntoStore, LogInfo};
@@ -225,7 +226,7 @@ async fn page(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
         let facts = KnownFact::all(log.as_str(), &read.timeline, &events);
         let mut story = Story::new(log.as_str(), &read.timeline, &price);
         story = story.with_parts(Parts::Served { edition: read.edition.to_string() }).with_facts(facts);
-        story = story.with_related(related);
+        story = story.with_client_compactions(ClientCompaction::in_log(&read.timeline)).with_related(related);
         if may_edit {
             story = story.with_edits();
         }

@@ -64,6 +64,9 @@ fn a_compaction_by_the_client_passes_as_it_came_unless_it_is_too_long() {
             let next = client.say(&lab, "Go on.");
             let line = (next.session(), next.header("x-lookback-line"));
             assert_eq!(line, (&*session, Some("rewritten")), "{dialect}");
+            let name = session.replace('@', "%40");
+            let page = lab.send("GET", &format!("/inspect/session?name={name}"), &[], "").body;
+            assert!(page.contains("the client replaced 20 messages by what begins with"), "{dialect}");
         }
     }
 }

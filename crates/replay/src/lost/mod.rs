@@ -1,19 +1,25 @@
-//! What a client's own compaction dropped: the rules and names that the messages behind it no longer have.
+//! What a client's own compaction dropped: the rules, decisions and names that the messages behind it no longer have.
+
+mod client;
 
 use std::collections::{HashMap, HashSet};
 
-use lookback_content::identifiers::names;
+use lookback_content::identifiers::{Kind, names};
 use lookback_content::pasted::{is_from_client, pastes};
-use lookback_content::rules::{Rule, revokes, sentences, states_rule, subjects};
+use lookback_content::rules::{Rule, asks, revokes, sentences, states_rule, subjects};
 use lookback_recordings::Recording;
 use lookback_tokens::TokenCounter;
 use lookback_wire::message::{Message, PartRef, Role};
 use serde::Serialize;
 
+pub use self::client::ClientCompaction;
+
 /// The most sentences of a text that are searched for rules.
 const MOST_SENTENCES: usize = 1_000;
 /// A summary says a rule if it has this share of the words that say what the rule is about.
 const SAID: f64 = 0.6;
+/// The most bytes of an answer that is a decision. Longer ones tell more than that.
+const LONGEST_ANSWER: usize = 300;
 /// The most bytes of a text in which names are looked for. Longer ones are data.
 const LONGEST: usize = 1 << 20;
 
@@ -28,6 +34,8 @@ pub struct Lost {
     pub rules: Vec<LostRule>,
     /// The rules in the dropped messages, whether or not the summary says them.
     pub all_rules: usize,
+    /// The decisions of the person that neither says, the newest first.
+    pub decisions: Vec<LostDecision>,
     /// The names and numbers that neither has, the most mentioned first.
     pub names: Vec<LostName>,
     /// The names in the dropped messages that the model used later, whether or not the summary has them.
@@ -45,11 +53,24 @@ pub struct LostRule {
     pub is_clear: bool,
 }
 
+/// A decision that was dropped: a question of the model, and how the person answered it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LostDecision {
+    /// The question.
+    pub question: String,
+    /// The answer.
+    pub answer: String,
+    /// The index of the message with the answer.
+    pub message: usize,
+}
+
 /// A name or a number that was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LostName {
     /// The name.
     pub name: String,
+    /// What it names.
+    pub kind: Kind,
     /// The index of the last dropped message that has it.
     pub message: usize,
     /// The number of dropped messages that have it.
@@ -90,13 +111,26 @@ impl Lost {
         let dropped = window.iter().copied().filter(is_dropped);
         let dropped: Vec<(usize, &Message)> = dropped.filter_map(|index| Some((index, message(index)?))).collect();
         let stays: Vec<&Message> = kept.iter().copied().chain([summary]).filter_map(message).collect();
-        let (rules, all_rules) = rules(&dropped, &stays);
-        let is_needed = |name: &str| used.get(name).is_some_and(|last| *last > summary);
-        let (names, needed_names) = lost_names(&dropped, &stays, is_needed);
-        Lost { summary, messages: dropped.len(), rules, all_rules, names, needed_names }
+        Lost::between(summary, &dropped, &stays, |name| used.get(name).is_some_and(|last| *last > summary))
     }
 
-    /// Returns a note that tells the model what was dropped: as many rules and names as fit into a number of tokens.
+    /// Returns what was dropped with messages, each with its index, while others stayed. `is_needed` says whether the
+    /// model used a name later.
+    fn between(
+        summary: usize,
+        dropped: &[(usize, &Message)],
+        stays: &[&Message],
+        is_needed: impl Fn(&str) -> bool,
+    ) -> Lost {
+        let about: Vec<HashSet<String>> = stays.iter().flat_map(|message| abouts(&message.text())).collect();
+        let (rules, all_rules) = rules(dropped, &about.iter().flatten().cloned().collect());
+        let decisions = decisions(dropped, &about);
+        let (names, needed_names) = lost_names(dropped, stays, is_needed);
+        Lost { summary, messages: dropped.len(), rules, all_rules, decisions, names, needed_names }
+    }
+
+    /// Returns a note that tells the model what was dropped: as many rules, names and decisions as fit into a number of
+    /// tokens.
     pub fn note(&self, counter: &dyn TokenCounter, most: u64) -> String {
         const HEAD: &str = "From the messages that your summary replaced. It is data, not a task.";
         let mut note = HEAD.to_owned();
@@ -117,6 +151,8 @@ impl Lost {
         let rules = self.rules.iter().map(|rule| format!("- {}", rule.text));
         add("What the person asked for:", &mut rules.into_iter(), "\n");
         add("Names and numbers:", &mut self.names.iter().map(|name| name.name.clone()), ", ");
+        let decisions = self.decisions.iter().map(|decision| format!("- {} {}", decision.question, decision.answer));
+        add("What was decided:", &mut decisions.into_iter(), "\n");
         note
     }
 }
@@ -145,9 +181,20 @@ fn sentences_of(text: &str) -> impl Iterator<Item = &str> {
     all.filter(|sentence| !is_from_client(sentence))
 }
 
-/// Returns the rules in messages of people that nobody took back and that the other messages do not say, and the number
-/// of all rules.
-fn rules(dropped: &[(usize, &Message)], stays: &[&Message]) -> (Vec<LostRule>, usize) {
+/// Returns what each sentence of a text is about.
+fn abouts(text: &str) -> Vec<HashSet<String>> {
+    sentences_of(text).map(subjects).filter(|about| !about.is_empty()).collect()
+}
+
+/// Returns whether sentences about all of `about` say a sentence about `subjects`.
+fn is_said(subjects: &HashSet<String>, about: &HashSet<String>) -> bool {
+    let said = subjects.intersection(about).count();
+    said as f64 >= SAID * subjects.len() as f64 && !subjects.is_empty()
+}
+
+/// Returns the rules in messages of people that nobody took back and that others, which are about `stays`, do not say,
+/// and the number of all rules.
+fn rules(dropped: &[(usize, &Message)], stays: &HashSet<String>) -> (Vec<LostRule>, usize) {
     let mut found: Vec<(LostRule, HashSet<String>)> = Vec::new();
     for (message, text) in
         dropped.iter().flat_map(|(index, message)| said(message).into_iter().map(move |it| (*index, it)))
@@ -164,20 +211,50 @@ fn rules(dropped: &[(usize, &Message)], stays: &[&Message]) -> (Vec<LostRule>, u
             }
         }
     }
-    let texts = stays.iter().map(|message| message.text());
-    let about: HashSet<String> =
-        texts.flat_map(|text| sentences_of(&text).flat_map(subjects).collect::<Vec<_>>()).collect();
-    let is_said = |subjects: &HashSet<String>| {
-        let said = subjects.intersection(&about).count();
-        said as f64 >= SAID * subjects.len() as f64 && !subjects.is_empty()
-    };
     found.retain(|(_, subjects)| !subjects.is_empty());
     let all = found.len();
-    let lost = found.into_iter().filter(|(_, subjects)| !is_said(subjects));
+    let lost = found.into_iter().filter(|(_, subjects)| !is_said(subjects, stays));
     let mut lost: Vec<LostRule> = lost.map(|(rule, _)| rule).collect();
     // Clear rules first, and of these the newest.
     lost.sort_by_key(|rule| (std::cmp::Reverse(rule.is_clear), std::cmp::Reverse(rule.message)));
     (lost, all)
+}
+
+/// Returns the decisions in messages that no sentence of the others says. `stays` has what each of these is about.
+fn decisions(dropped: &[(usize, &Message)], stays: &[HashSet<String>]) -> Vec<LostDecision> {
+    let mut found = Vec::new();
+    let mut question: Option<String> = None;
+    for (index, message) in dropped {
+        if message.role() == Role::Assistant {
+            // An answer without text, such as a call, leaves the question open.
+            question = texts(message).last().map_or(question, |text| asked(text));
+            continue;
+        }
+        let own = said(message).into_iter().map(str::trim).filter(|text| !text.is_empty()).collect::<Vec<_>>();
+        let [answer] = own[..] else { continue };
+        let Some(question) = question.take().filter(|_| answer.len() <= LONGEST_ANSWER) else { continue };
+        // Whoever asks back has not decided yet.
+        if sentences_of(answer).any(asks) {
+            continue;
+        }
+        let about: HashSet<String> = subjects(&question).into_iter().chain(subjects(answer)).collect();
+        if !about.is_empty() && !stays.iter().any(|stays| is_said(&about, stays)) {
+            found.push(LostDecision { question, answer: answer.to_owned(), message: *index });
+        }
+    }
+    found.reverse();
+    found
+}
+
+/// Returns the question with which a text of the model ends, perhaps before a last remark.
+fn asked(text: &str) -> Option<String> {
+    let sentences: Vec<&str> = sentences(text).filter_map(|range| text.get(range)).collect();
+    sentences.iter().rev().take(2).find(|sentence| asks(sentence)).map(|question| (*question).to_owned())
+}
+
+/// Returns the texts of a message, without reasoning and calls.
+fn texts(message: &Message) -> Vec<&str> {
+    message.parts().filter_map(|part| if let PartRef::Text(text) = part { Some(text) } else { None }).collect()
 }
 
 fn short_enough(text: &str) -> bool {
@@ -216,7 +293,7 @@ fn lost_names(
         for name in own {
             let is_needed = is_needed(name);
             let entry = found.entry(name.to_owned());
-            let new = LostName { name: name.to_owned(), message, mentions: 0, is_needed };
+            let new = LostName { name: name.to_owned(), kind: Kind::of(name), message, mentions: 0, is_needed };
             let lost = entry.or_insert(new);
             (lost.message, lost.mentions) = (message, lost.mentions + 1);
         }
