@@ -1,7 +1,9 @@
 //! The command line: the commands, their options and their help.
 
 mod facts;
+mod forget;
 mod handoff;
+mod hook;
 mod logs;
 #[cfg(feature = "server")]
 mod servers;
@@ -21,7 +23,9 @@ use lookback_wire::dialect::Dialect;
 use crate::location::{self, NoLocation};
 
 pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly, WithinArgs};
+pub(crate) use forget::ForgetArgs;
 pub(crate) use handoff::HandoffArgs;
+pub(crate) use hook::HookArgs;
 pub(crate) use logs::LogsArgs;
 #[cfg(feature = "server")]
 pub(crate) use servers::{InspectArgs, LogForm, McpArgs, ServeArgs};
@@ -44,6 +48,7 @@ Examples:
   lookback week --since 2025-01-01         # what your agents used
   lookback uncompact                       # what a compaction dropped
   lookback handoff codex                   # a conversation in another agent
+  lookback forget --project .              # what hooks keep of a project
   lookback window examples/request.json    # a request with its window
   lookback check examples/request.json     # would a provider accept it?
   lookback rules AM2                       # a rule of a provider, explained
@@ -73,6 +78,8 @@ pub(crate) enum Command {
     Tune(TuneArgs),
     Uncompact(UncompactArgs),
     Handoff(HandoffArgs),
+    Hook(HookArgs),
+    Forget(ForgetArgs),
     Week(WeekArgs),
     /// Manage the sessions in a store: list, show, window, diff, calls, export, search, delete
     #[command(

@@ -108,6 +108,8 @@ pub(crate) enum Failure {
     Json(serde_json::Error),
     #[error("the folder {place} could not be created: {error}")]
     Folder { place: String, error: io::Error },
+    #[error("{left} logs of the project were written again; end its agents, and repeat the command")]
+    NotForgotten { left: usize },
     #[error(transparent)]
     Location(#[from] NoLocation),
     #[error(
@@ -123,7 +125,6 @@ pub(crate) enum Failure {
     #[cfg(any(test, not(all(feature = "postgres", feature = "redis", feature = "server"))))]
     #[error("this build of Lookback has no servers; install it with `cargo install --path crates/cli --features full`")]
     NoServers,
-    #[cfg(feature = "server")]
     #[error("the system has no data folder for this user; name the store with --store")]
     NoDataFolder,
     #[cfg(feature = "server")]
@@ -154,6 +155,12 @@ fn known(names: &[String]) -> String {
 /// Returns the end of an error that asks for the dialect: the option to use.
 fn flag(fault: &RecordingError) -> &'static str {
     if fault.needs_dialect() { " with --dialect" } else { "" }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        io::Error::from(error).into()
+    }
 }
 
 impl From<io::Error> for Failure {

@@ -14,6 +14,7 @@ mod findings;
 #[cfg(any(test, not(all(feature = "postgres", feature = "redis", feature = "server"))))]
 #[cfg_attr(all(feature = "postgres", feature = "redis", feature = "server"), allow(dead_code))]
 mod full;
+mod hooks;
 mod input;
 mod interruption;
 mod json;
@@ -39,6 +40,13 @@ use clap::Parser;
 /// Writes to standard output and standard error. Call it at most once in a process.
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    let is_hook = args.get(1).is_some_and(|command| command == "hook");
+    let code = run_command(args);
+    // With 2, a hook would stop its agent.
+    if is_hook { 0 } else { code }
+}
+
+fn run_command(args: Vec<OsString>) -> u8 {
     #[cfg(not(all(feature = "postgres", feature = "redis", feature = "server")))]
     if full::is_needed(&args) {
         return full::run(&args).unwrap_or_else(|failure| report::report(&failure).number());

@@ -26,8 +26,12 @@ fn home() -> Option<PathBuf> {
 }
 
 /// Returns the store in the user's data folder. `None` if the system has no such folder.
-#[cfg(feature = "server")]
 pub(crate) fn user_store() -> Option<PathBuf> {
+    user_folder().map(|folder| folder.join("lookback.db"))
+}
+
+/// Returns Lookback's folder in the user's data folder. `None` if the system has no such folder.
+pub(crate) fn user_folder() -> Option<PathBuf> {
     // The XDG specification says to ignore relative paths in these variables.
     let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = if cfg!(windows) {
@@ -37,7 +41,7 @@ pub(crate) fn user_store() -> Option<PathBuf> {
     } else {
         named("XDG_DATA_HOME").or_else(|| home().map(|home| home.join(".local/share")))
     };
-    data.map(|data| data.join("lookback").join("lookback.db"))
+    data.map(|data| data.join("lookback"))
 }
 
 /// The text does not name a store.

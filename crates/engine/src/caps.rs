@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::ops::Range;
 
 use crate::policy::Caps;
@@ -29,16 +30,29 @@ impl Caps {
         Caps { file: larger(self.file), other: larger(self.other), ..self }
     }
 
+    /// Returns the shortened text of a call's result, or `None` if it is short enough. `place` says where the whole text
+    /// can be read.
+    #[doc(hidden)]
+    pub fn shortened(
+        &self,
+        text: &str,
+        call: Option<&ToolCall>,
+        place: fmt::Arguments<'_>,
+        counter: &dyn TokenCounter,
+    ) -> Option<String> {
+        self.cut(text, counts_as_file(text, call), &[], false, place, counter).map(|cut| cut.apply(text))
+    }
+
     /// Returns how to cut a text, or `None` if it is short enough. `file` is whether it counts as a file, `repeats` are its
-    /// lines that are hidden as repeated lines, `unnumbered` is whether the numbers of its lines are hidden, and `entry`
-    /// is the position of its message in the log.
+    /// lines that are hidden as repeated lines, `unnumbered` is whether the numbers of its lines are hidden, and `place`
+    /// says where the whole text can be read.
     pub(crate) fn cut(
         &self,
         text: &str,
         file: bool,
         repeats: &[Repeat],
         unnumbered: bool,
-        entry: u64,
+        place: fmt::Arguments<'_>,
         counter: &dyn TokenCounter,
     ) -> Option<Cut> {
         let most = if file { self.file } else { self.other };
@@ -49,7 +63,7 @@ impl Caps {
             return None;
         }
         let bytes = bytes_of(text, most, unnumbered, counter);
-        if visible <= bytes {
+        if visible <= bytes || (visible <= bytes.saturating_mul(2) && is_shortened(text)) {
             return None;
         }
         let (mut head, mut tail) = ends(text, bytes, repeats);
@@ -76,8 +90,8 @@ impl Caps {
         let newline =
             if text.get(..head).is_some_and(|head| head.is_empty() || head.ends_with('\n')) { "" } else { "\n" };
         let marker = match lines {
-            0 | 1 => format!("{newline}[... {} characters cut; entry {entry} has them", gone.chars().count()),
-            lines => format!("{newline}[... {lines} lines cut; entry {entry} has them"),
+            0 | 1 => format!("{newline}[... {} characters cut; {place} has them", gone.chars().count()),
+            lines => format!("{newline}[... {lines} lines cut; {place} has them"),
         };
         let marker = if listed.is_empty() { marker } else { format!("{marker}, with {listed}") };
         let marker = match telling.as_slice() {
@@ -109,6 +123,16 @@ impl Caps {
         };
         found.into_iter().take_while(fits).map(|(name, _)| name).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// Returns whether a text was already shortened, by a hook of the client: then it says in which session the whole text
+/// is. Its marker and names may make it longer than the cap.
+fn is_shortened(text: &str) -> bool {
+    let markers = text.lines().filter(|line| line.starts_with("[... "));
+    markers.into_iter().any(|line| {
+        let place = line.split_once(" cut; entry ").and_then(|(_, place)| place.split_once(" has them"));
+        place.is_some_and(|(place, _)| place.contains(" of "))
+    })
 }
 
 /// Returns how many bytes of a text have about this many tokens as it is shown, estimated from its beginning.
@@ -241,7 +265,8 @@ mod tests {
     #[test]
     fn whole_lines_are_kept_of_head_and_tail() {
         let text = lines(200);
-        let shown = CAPS.cut(&text, false, &[], false, 7, &Estimate::default()).unwrap().apply(&text);
+        let shown =
+            CAPS.cut(&text, false, &[], false, format_args!("entry 7"), &Estimate::default()).unwrap().apply(&text);
         let kept: Vec<&str> = shown.lines().collect();
         let marker = kept.iter().position(|line| line.starts_with("[...")).unwrap();
         let (head, tail) = (marker, kept.len() - marker - 1);
@@ -252,33 +277,54 @@ mod tests {
     }
 
     #[test]
+    fn the_result_that_a_hook_has_shortened_is_not_shortened_again() {
+        let text = format!("{}see src/main.rs and read_file\n{}", lines(100), lines(100));
+        let counter = &Estimate::default();
+        let shown = CAPS.shortened(&text, None, format_args!("entry 7 of kettle/results"), counter).unwrap();
+        assert!(shown.contains("lines cut; entry 7 of kettle/results has them"), "{shown}");
+        assert_eq!(CAPS.shortened(&shown, None, format_args!("entry 9"), counter), None);
+        // A marker does not let much more pass.
+        let larger = format!("{shown}{text}");
+        assert!(CAPS.shortened(&larger, None, format_args!("entry 9"), counter).is_some());
+    }
+
+    #[test]
     fn a_file_has_a_cap_of_its_own() {
         let text = lines(30);
-        assert!(CAPS.cut(&text, false, &[], false, 7, &Estimate::default()).is_some());
-        assert!(CAPS.cut(&text, true, &[], false, 7, &Estimate::default()).is_none());
+        assert!(CAPS.cut(&text, false, &[], false, format_args!("entry 7"), &Estimate::default()).is_some());
+        assert!(CAPS.cut(&text, true, &[], false, format_args!("entry 7"), &Estimate::default()).is_none());
     }
 
     #[test]
     fn names_that_were_cut_are_listed() {
         let text = format!("{}see src/main.rs and read_file\nagain read_file\n{}", lines(40), lines(40));
-        let shown = CAPS.cut(&text, false, &[], false, 7, &Estimate::default()).unwrap().apply(&text);
+        let shown =
+            CAPS.cut(&text, false, &[], false, format_args!("entry 7"), &Estimate::default()).unwrap().apply(&text);
         assert!(shown.contains("has them, with read_file src/main.rs ...]"), "{shown}");
     }
 
     #[test]
     fn an_error_in_the_cut_part_is_shown_in_the_marker() {
         let text = format!("{}error: no such column\n  at query 4\n{}", lines(100), lines(100));
-        let shown = CAPS.cut(&text, false, &[], false, 7, &Estimate::default()).unwrap().apply(&text);
+        let shown =
+            CAPS.cut(&text, false, &[], false, format_args!("entry 7"), &Estimate::default()).unwrap().apply(&text);
         let told = "these may matter:\nerror: no such column\n  at query 4\n...]\nline ";
         assert!(shown.contains(told), "{shown}");
         assert!(Estimate::default().text(&shown) < 160, "{shown}");
-        assert!(!CAPS.cut(&text, true, &[], false, 7, &Estimate::default()).unwrap().apply(&text).contains("matter"));
+        assert!(
+            !CAPS
+                .cut(&text, true, &[], false, format_args!("entry 7"), &Estimate::default())
+                .unwrap()
+                .apply(&text)
+                .contains("matter")
+        );
     }
 
     #[test]
     fn one_long_line_is_cut_inside() {
         let text = "word ".repeat(2_000);
-        let shown = CAPS.cut(&text, false, &[], false, 7, &Estimate::default()).unwrap().apply(&text);
+        let shown =
+            CAPS.cut(&text, false, &[], false, format_args!("entry 7"), &Estimate::default()).unwrap().apply(&text);
         assert!(shown.starts_with("word word") && shown.ends_with("word "), "{shown}");
         assert!(shown.contains("characters cut; entry 7 has them ...]"), "{shown}");
     }
@@ -288,7 +334,10 @@ mod tests {
         for text in ["\u{37f0}".repeat(500), format!("{}\n{}", "\u{e9}".repeat(701), "e\u{301}".repeat(700))] {
             for other in 1..60 {
                 let caps = Caps { other, ..CAPS };
-                let shown = caps.cut(&text, false, &[], false, 7, &Estimate::default()).unwrap().apply(&text);
+                let shown = caps
+                    .cut(&text, false, &[], false, format_args!("entry 7"), &Estimate::default())
+                    .unwrap()
+                    .apply(&text);
                 assert!(shown.contains("entry 7 has them"), "{shown}");
             }
         }
@@ -298,7 +347,7 @@ mod tests {
     fn lines_that_are_not_shown_anyway_do_not_count() {
         let text = lines(200);
         let all = Repeat { start: 0, end: text.len() - 40, entry: 3 };
-        assert_eq!(CAPS.cut(&text, false, &[all], false, 7, &Estimate::default()), None);
+        assert_eq!(CAPS.cut(&text, false, &[all], false, format_args!("entry 7"), &Estimate::default()), None);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Spe
 pub use facts::{Facts, Judgment, NewEntry};
 pub use history::{FactEvent, history};
 pub use kb::{KbDamage, KbError, KbFolder, KbImported};
+#[doc(hidden)]
+pub use recall::recall_below;
 pub use recall::{Recall, Recalled, RecalledPassage, recall};
 pub use refused::Refused;
 pub use sheet::{LeftOut, Sheet, SheetOptions, sheet};

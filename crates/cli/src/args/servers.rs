@@ -54,6 +54,7 @@ pub(crate) struct InspectArgs {
 #[command(after_help = "\
 Examples:
   lookback mcp --store ~/memory.db --session assistant
+  lookback mcp --project   # beside `lookback hook`
   lookback mcp --http 127.0.0.1:8765
   lookback mcp --http 0.0.0.0:8765 --token-env TOKEN --allow-host memory.lan
 
@@ -82,6 +83,13 @@ pub(crate) struct McpArgs {
     /// Let clients name another session in any call, and read all sessions
     #[arg(long)]
     pub(crate) any_session: bool,
+    /// Serve what the hooks of agents keep of the project in this folder, which is the current one by default: its facts,
+    /// the whole results of tools, and its conversations
+    #[arg(
+        long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".",
+        conflicts_with_all = ["any_session", "session", "workspace"]
+    )]
+    pub(crate) project: Option<PathBuf>,
     /// Serve HTTP on this address; port 0 picks a free port and prints it on standard error
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) http: Option<SocketAddr>,

@@ -8,10 +8,11 @@ use lookback_facts::Memory;
 use lookback_location::Location;
 use lookback_server::mcp::{Server, http, stdio};
 use lookback_server::{ConnectionLimits, ListenOptions};
-use lookback_store::Durability;
+use lookback_store::{Durability, LogName};
 
 use crate::args::{McpArgs, StoreArg};
 use crate::failure::Failure;
+use crate::hooks::project::Project;
 use crate::location;
 use crate::store::{self, Opening};
 use crate::{input, output};
@@ -27,8 +28,17 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     if !is_named {
         output::message(&format!("the store is {}", output::plain(&place.to_string())));
     }
-    let memory = block_on(Memory::open_in(store, args.session.as_str(), args.workspace.as_str()))?;
+    let project = args.project.as_deref().map(Project::at);
+    let (session, workspace) = match &project {
+        Some(project) => (project.results(), project.name.as_str()),
+        None => (Some(args.session), args.workspace.as_str()),
+    };
+    let session = session.as_ref().map_or(Memory::WORKSPACE, LogName::as_str);
+    let memory = block_on(Memory::open_in(store, session, workspace))?;
     let mut server = Server::new(memory);
+    if let Some(project) = &project {
+        server = server.with_sessions_below(project.prefix());
+    }
     if args.any_session {
         server = server.with_any_session();
     }

@@ -3,8 +3,10 @@
 mod causes;
 mod check;
 mod facts;
+mod forget;
 mod front;
 mod handoff;
+mod hook;
 #[cfg(feature = "server")]
 mod inspect;
 #[cfg(feature = "server")]
@@ -38,6 +40,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Tune(args) => tune::run(&args),
         Command::Uncompact(args) => uncompact::run(&args),
         Command::Handoff(args) => handoff::run(args),
+        Command::Hook(args) => hook::run(&args),
+        Command::Forget(args) => forget::run(&args),
         Command::Week(args) => week::run(args),
         Command::Sessions(command) => sessions::run(command),
         Command::Facts(command) => facts::run(command),

@@ -19,6 +19,7 @@ import tasks
 import telemetry
 from agents import AGENTS
 from handoffs import HANDOFFS
+from hooks import HOOKS
 from lab import PROJECT, NotInstalled, Wrong, address, in_lab, must, packets_out
 from litellm_proxy import proxied
 
@@ -80,7 +81,7 @@ CLIENTS = {
     "kill -9 under load": kills.use,
     "OpenTelemetry": telemetry.use,
     "the benchmark of tasks": tasks.use,
-} | AGENTS | HANDOFFS
+} | AGENTS | HANDOFFS | HOOKS
 
 
 def with_log(name, lab):
@@ -96,7 +97,7 @@ def inside(name):
     said = in_lab(lambda lab: with_log(name, lab))
     tried = packets_out() - before
     # The agents look for updates and more, whatever their settings. Here they reach no server.
-    must(tried == 0 or name in AGENTS or name in HANDOFFS, f"{tried} packets wanted to leave the machine")
+    must(tried == 0 or name in AGENTS | HANDOFFS | HOOKS, f"{tried} packets wanted to leave the machine")
     print(f"{said}; {tried} packets for elsewhere went nowhere" if tried else said)
 
 

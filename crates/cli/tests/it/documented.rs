@@ -93,6 +93,7 @@ const NOT_RUN: [(&str, &[&str]); 11] = [
     (
         "builds the benchmarks, and some want transcripts that are not part of the repository",
         &[
+            "python3 bench/hooks.py target/release/lookback",
             "cargo run --release --manifest-path bench/Cargo.toml stores",
             "cargo run --release --manifest-path bench/Cargo.toml scale",
             "cargo run --release --manifest-path bench/Cargo.toml model",

@@ -9,6 +9,7 @@ mod documented;
 mod facts;
 mod handoff;
 mod help;
+mod hooks;
 mod hostile;
 mod inspect;
 mod json;

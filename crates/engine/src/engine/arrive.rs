@@ -85,7 +85,8 @@ impl Engine {
             caps = caps.without_recall();
         }
         let file = is_long && counts_as_file(text, self.view.call(&result.call_id));
-        caps.cut(text, file, repeats, self.is_unnumbered(text), entry, &*self.settings.counter)
+        let place = format_args!("entry {entry}");
+        caps.cut(text, file, repeats, self.is_unnumbered(text), place, &*self.settings.counter)
     }
 
     /// Returns whether the request has a tool with which the model can read the log.

@@ -9,7 +9,7 @@ use super::{Recall, Recalled, RecalledPassage};
 use lookback_content::text::is_unseen;
 
 /// Escapes the invisible characters of a line, and those that would end the line.
-fn plain(line: &str) -> String {
+pub(super) fn plain(line: &str) -> String {
     // Joiners and variation selectors are part of how some scripts and emoji are written.
     let stays = |c: char| !is_unseen(c) || matches!(c, '\t' | '\u{200c}' | '\u{200d}' | '\u{fe0f}');
     line.chars().map(|c| if stays(c) { c.to_string() } else { format!("\\u{{{:x}}}", u32::from(c)) }).collect()

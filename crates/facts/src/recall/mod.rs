@@ -3,9 +3,11 @@
 //! It reads only this log, and the session need not be open. Every answer is bounded, and contains the request for the
 //! rest.
 
+mod below;
 mod display;
 mod words;
 
+pub use self::below::recall_below;
 use lookback_content::Redacted;
 use lookback_engine::transcript::{Arrival, Entry, Origin, Position, spans};
 use lookback_wire::message::{PartRef, ToolResult};

@@ -21,7 +21,7 @@ use lookback_store::{LogName, StoreError};
 use crate::serving::ServeError;
 use crate::token::Token;
 
-/// A server for the memory and the messages of one session, or of all sessions in its store.
+/// A server for the memory and the messages of one session, or of several sessions in its store.
 ///
 /// Any number of clients may use a server at once. Cloning it is cheap, and the clones serve the same memory.
 ///
@@ -40,7 +40,7 @@ use crate::token::Token;
 #[derive(Debug, Clone)]
 pub struct Server {
     memory: Memory,
-    any_session: bool,
+    reach: Reach,
     deadline: Duration,
 }
 
@@ -50,7 +50,7 @@ impl Server {
 
     /// Creates a server for this memory. Clients cannot reach other sessions.
     pub fn new(memory: Memory) -> Self {
-        Server { memory, any_session: false, deadline: Server::DEADLINE }
+        Server { memory, reach: Reach::Own, deadline: Server::DEADLINE }
     }
 
     /// Sets the time limit of a call.
@@ -69,13 +69,27 @@ impl Server {
     /// All sessions share the facts of one workspace.
     #[must_use]
     pub fn with_any_session(mut self) -> Self {
-        self.any_session = true;
+        self.reach = Reach::All;
+        self
+    }
+
+    /// Lets clients read the sessions whose names begin with `prefix`, and name one of them in any call. Searches find
+    /// the messages of all of them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_sessions_below(mut self, prefix: impl Into<String>) -> Self {
+        self.reach = Reach::Below(prefix.into());
         self
     }
 
     /// Returns whether clients may see this session.
     fn shows(&self, session: &LogName) -> bool {
-        self.any_session || session == self.memory.session()
+        session == self.memory.session() || self.reach.has(session)
+    }
+
+    /// Returns whether clients may name another session.
+    fn takes_session(&self) -> bool {
+        self.reach != Reach::Own
     }
 
     /// Opens the memory of a session. The caller checks whether clients may see it.
@@ -85,6 +99,25 @@ impl Server {
         }
         let workspace = self.memory.workspace().as_str();
         Memory::open_in(self.memory.store().clone(), session.as_str(), workspace).await
+    }
+}
+
+/// The sessions that clients reach, in addition to the server's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reach {
+    Own,
+    /// Those whose names begin like this.
+    Below(String),
+    All,
+}
+
+impl Reach {
+    fn has(&self, session: &LogName) -> bool {
+        match self {
+            Reach::Own => false,
+            Reach::Below(prefix) => session.as_str().starts_with(prefix),
+            Reach::All => true,
+        }
     }
 }
 

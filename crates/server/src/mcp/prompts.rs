@@ -42,14 +42,14 @@ pub(super) fn list(server: &Server) -> Vec<Prompt> {
     let own = "The facts of this session, and those that all sessions of the workspace share";
     let shared = "The facts that all sessions of the workspace share";
     vec![
-        Prompt::new(FACTS, Some(own), server.any_session.then(session)).with_title("Facts"),
+        Prompt::new(FACTS, Some(own), server.takes_session().then(session)).with_title("Facts"),
         Prompt::new(SHARED, Some(shared), None).with_title("Shared facts"),
     ]
 }
 
 /// Returns a prompt with the current fact sheet.
 pub(super) async fn get(server: &Server, name: &str, given: JsonObject) -> Result<GetPromptResult, NoPrompt> {
-    let takes = |argument: &str| name == FACTS && argument == SESSION && server.any_session;
+    let takes = |argument: &str| name == FACTS && argument == SESSION && server.takes_session();
     if let Some(other) = given.keys().find(|argument| !takes(argument)) {
         return Err(NoPrompt::Wrong(format!("the prompt has no argument {other:?}")));
     }
@@ -62,8 +62,12 @@ pub(super) async fn get(server: &Server, name: &str, given: JsonObject) -> Resul
                 }
                 Some(_) => return Err(NoPrompt::Wrong(format!("`{SESSION}` must be a string"))),
             };
+            let no_session = || NoPrompt::Wrong(format!("there is no session {session}"));
+            if !server.shows(&session) {
+                return Err(no_session());
+            }
             let sheet = sheets::find(server, &session).await.map_err(|error| NoPrompt::Failed(error.into()))?;
-            sheet.ok_or_else(|| NoPrompt::Wrong(format!("there is no session {session}")))?
+            sheet.ok_or_else(no_session)?
         }
         SHARED => sheets::shared(&server.memory).await.map_err(|error| NoPrompt::Failed(error.into()))?,
         _ => return Err(NoPrompt::Wrong(format!("there is no such prompt; the prompts are {FACTS} and {SHARED}"))),

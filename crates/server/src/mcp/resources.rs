@@ -4,7 +4,7 @@ use lookback_store::StoreError;
 use rmcp::model::{Resource, ResourceTemplate};
 
 use super::uri::Place;
-use super::{ReadError, Server, sheets, transcript};
+use super::{Reach, ReadError, Server, sheets, transcript};
 
 /// The number of sessions on a page of the list.
 const PAGE: usize = 100;
@@ -14,10 +14,11 @@ impl Server {
     /// names.
     pub(super) async fn list(&self, cursor: Option<&str>) -> Result<(Vec<Resource>, Option<String>), StoreError> {
         let mut listed = if cursor.is_none() { self.sheets() } else { Vec::new() };
-        let mut logs = if self.any_session {
-            self.memory.store().list("").await?
-        } else {
-            self.memory.store().info(self.memory.session()).await?.into_iter().collect()
+        let store = self.memory.store();
+        let mut logs = match &self.reach {
+            Reach::All => store.list("").await?,
+            Reach::Below(prefix) => store.list(prefix).await?,
+            Reach::Own => store.info(self.memory.session()).await?.into_iter().collect(),
         };
         logs.retain(|log| !log.name.is_derived() && cursor.is_none_or(|cursor| log.name.as_str() > cursor));
         let more = logs.len() > PAGE;
@@ -43,7 +44,7 @@ impl Server {
 
     /// Returns the templates of addresses.
     pub(super) fn templates(&self) -> Vec<ResourceTemplate> {
-        let own = (!self.any_session).then(|| self.memory.session());
+        let own = (!self.takes_session()).then(|| self.memory.session());
         let says =
             "The messages of a session between two entries of its log, both included. Searches return such entries";
         vec![

@@ -1,11 +1,12 @@
 //! The library's tools as tools of the protocol, with an argument for the session if clients may name one.
 
+use lookback_facts::recall_below;
 use lookback_facts::tools::{self, Reply};
-use lookback_store::LogName;
+use lookback_store::{LogName, StoreError};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use super::{Server, messages};
+use super::{Reach, Server, messages};
 use crate::causes::chained;
 
 /// The argument that names another session.
@@ -19,14 +20,21 @@ message.";
 
 /// Returns the tools with their arguments: those of the library, and `remember_messages`.
 pub(super) fn list(server: &Server) -> Vec<Tool> {
+    let recall = if matches!(server.reach, Reach::Below(_)) { RECALL_BELOW } else { RECALL };
     let library = tools::tools().into_iter().map(|tool| {
         let reads = tool.only_reads();
-        let description = if tool.name == tools::RECALL { RECALL } else { tool.description };
+        let description = if tool.name == tools::RECALL { recall } else { tool.description };
         described(server, tool.name, description, tool.parameters, reads)
     });
     let own = described(server, messages::NAME, messages::DESCRIPTION, messages::schema(), false);
     library.chain([own]).collect()
 }
+
+/// The description of `recall` for the sessions of a project.
+const RECALL_BELOW: &str = "\
+Read what you no longer see. Where a tool's result was cut, it names the entry that has all of it: read it with entry. \
+To find what was said or printed in this or an earlier conversation about this project, search with query; a hit names \
+its session and entry. The number behind # identifies a message.";
 
 fn described(server: &Server, name: &'static str, description: &'static str, parameters: Value, reads: bool) -> Tool {
     // A forgotten fact can still be read, and nothing outside the store is changed.
@@ -35,7 +43,7 @@ fn described(server: &Server, name: &'static str, description: &'static str, par
         Value::Object(schema) => schema,
         _ => JsonObject::default(),
     };
-    if server.any_session
+    if server.takes_session()
         && let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
     {
         let says = format!("Use the memory of this session. The default is {}.", server.memory.session());
@@ -49,8 +57,16 @@ pub(super) async fn call(server: &Server, name: &str, mut arguments: JsonObject)
     if name != messages::NAME && !tools::is_tool(name) {
         return None;
     }
-    // Without `any_session`, the tools themselves refuse this argument as unknown.
-    let named = if server.any_session { arguments.remove(SESSION) } else { None };
+    // Where no session may be named, the tools themselves refuse this argument as unknown.
+    let named = if server.takes_session() { arguments.remove(SESSION) } else { None };
+    if let Reach::Below(prefix) = &server.reach
+        && name == tools::RECALL
+        && named.is_none()
+        && let (1, Some(Value::String(query))) = (arguments.len(), arguments.get("query"))
+    {
+        let found = recall_below(&**server.memory.store(), prefix, query).await;
+        return Some(found.map_or_else(|error| refused(failed(&error)), Reply::done));
+    }
     let reply = match session(server, named) {
         Ok(session) => match server.memory_of(&session).await {
             Ok(memory) if name == messages::NAME => messages::remember(&memory, &arguments).await,
@@ -66,9 +82,17 @@ pub(super) async fn call(server: &Server, name: &str, mut arguments: JsonObject)
 fn session(server: &Server, named: Option<Value>) -> Result<LogName, Reply> {
     match named {
         None | Some(Value::Null) => Ok(server.memory.session().clone()),
-        Some(Value::String(name)) => name.parse().map_err(|fault| refused(format!("`{SESSION}`: {fault}"))),
+        Some(Value::String(name)) => {
+            let named: LogName = name.parse().map_err(|fault| refused(format!("`{SESSION}`: {fault}")))?;
+            let is_none = || refused(format!("`{SESSION}`: there is no session {named}"));
+            if server.shows(&named) { Ok(named) } else { Err(is_none()) }
+        }
         Some(_) => Err(refused(format!("`{SESSION}` must be a string: the name of a session"))),
     }
+}
+
+fn failed(error: &StoreError) -> String {
+    format!("the sessions could not be searched: {}", chained(error))
 }
 
 /// Returns the reply to a call that failed, with the reason.

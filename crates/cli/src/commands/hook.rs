@@ -1,0 +1,28 @@
+//! `lookback hook`: answers the hooks of coding agents.
+
+use std::panic;
+
+use lookback_location::Location;
+
+use crate::args::HookArgs;
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::hooks::project::Project;
+use crate::hooks::{self, Settings, agents};
+use crate::{location, output};
+
+/// Runs the command. It fails only if the command line is wrong: whatever else happens, the agent must go on.
+pub(crate) fn run(args: &HookArgs) -> Result<ExitCode, Failure> {
+    // A panic in a thread would be printed into the agent's log.
+    panic::set_hook(Box::new(|_| {}));
+    let Some(agent) = agents::find(&args.agent) else { return Ok(ExitCode::SUCCESS) };
+    let place = args.store().named()?.or_else(|| location::user_store().map(Location::Sqlite));
+    let Some(place) = place else { return Ok(ExitCode::SUCCESS) };
+    let settings = Settings { place, facts: args.facts, days: args.days, megabytes: args.megabytes };
+    if let (Some(log), Some(folder)) = (&args.record, &args.project) {
+        hooks::record(agent, &settings, &Project::at(folder), log);
+    } else if let Some(answer) = hooks::answer(agent, &settings) {
+        output::result(&answer)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

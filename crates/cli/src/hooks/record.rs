@@ -1,0 +1,163 @@
+//! Records conversations from an agent's own log, with the whole results that hooks have shortened and without secrets.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback_engine::transcript::Entry;
+use lookback_recordings::Recording;
+use lookback_session::{Batch, RecordedMessage, Session};
+use lookback_store::{Store, entries};
+use lookback_wire::dialect::Dialect;
+use lookback_wire::message::{Message, PartRef};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::agents::Hooked;
+use super::project::Project;
+use super::secrets;
+use crate::failure::Failure;
+use crate::{input, location};
+
+/// What was recorded.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Recorded {
+    /// Messages that were added.
+    pub(super) messages: u64,
+    /// Secrets that were left out of them.
+    pub(super) secrets: usize,
+}
+
+/// Records the conversations of a log. Returns `None` if another process does so right now.
+pub(super) fn record(
+    store: &Arc<dyn Store>,
+    project: &Project,
+    agent: &dyn Hooked,
+    log: &Path,
+) -> Result<Option<Recorded>, Failure> {
+    let Some(_lock) = lock(log)? else { return Ok(None) };
+    let mut sum = Recorded::default();
+    for recording in input::recorded(log, None)?.recordings {
+        let recorded = conversation(store, project, agent, recording)?;
+        sum.messages += recorded.messages;
+        sum.secrets += recorded.secrets;
+    }
+    Ok(Some(sum))
+}
+
+/// Locks a log against other processes that record it, until the file is dropped.
+fn lock(log: &Path) -> Result<Option<File>, Failure> {
+    let Some(folder) = location::user_folder().map(|folder| folder.join("locks")) else { return Ok(None) };
+    crate::store::make_private(&folder)?;
+    let name = format!("{:016x}", xxh3_64(log.as_os_str().as_encoded_bytes()));
+    let file = File::create(folder.join(name))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// Appends the messages that a conversation's session lacks. If the agent has changed its history, the session begins a
+/// branch, and keeps the messages so far.
+fn conversation(
+    store: &Arc<dyn Store>,
+    project: &Project,
+    agent: &dyn Hooked,
+    recording: Recording,
+) -> Result<Recorded, Failure> {
+    let Some(name) = project.session(agent.slug(), &recording.id) else { return Ok(Recorded::default()) };
+    let failed = |error| Failure::Import { session: name.to_string(), error };
+    let settings = input::repair_only(recording.dialect);
+    let mut session = block_on(Session::open(store.clone(), name.as_str(), settings)).map_err(failed)?;
+    let known = block_on(session.history()).map_err(failed)?;
+    let mut found = Recorded::default();
+    let mut messages = Vec::new();
+    for recorded in recording.messages {
+        let (cleaned, secrets) = cleaned(&**store, project, recording.dialect, &recorded.message)?;
+        let mut secrets = Some(secrets);
+        let recorded = |message| (RecordedMessage::new(message, recorded.time), secrets.take().unwrap_or_default());
+        messages.extend(cleaned.into_iter().map(recorded));
+    }
+    let is_beginning = known.len() <= messages.len()
+        && known.iter().zip(&messages).all(|(known, (new, _))| known.arrival.message.digest() == new.message.digest());
+    let new = if is_beginning { messages.split_off(known.len()) } else { messages };
+    if new.is_empty() {
+        return Ok(found);
+    }
+    (found.messages, found.secrets) = (new.len() as u64, new.iter().map(|(_, secrets)| secrets).sum());
+    let batch = Batch::from_iter(new.into_iter().map(|(message, _)| message));
+    if is_beginning {
+        block_on(session.append(batch)).map_err(failed)?;
+    } else {
+        block_on(session.replace(batch)).map_err(failed)?;
+    }
+    Ok(found)
+}
+
+/// Returns a message with the whole results that hooks have shortened, and without secrets, and the number of these.
+fn cleaned(
+    store: &dyn Store,
+    project: &Project,
+    dialect: Dialect,
+    message: &Message,
+) -> Result<(Vec<Message>, usize), Failure> {
+    let whole = wholes(store, project, message)?;
+    let Some(wire) = message.wire() else { return Ok((vec![message.clone()], 0)) };
+    let mut secrets = 0;
+    let mut elements = Vec::new();
+    for raw in wire.elements() {
+        let mut value: Value = serde_json::from_str(raw.get())?;
+        secrets += secrets::leave_out(&mut value);
+        for (shortened, whole) in &whole {
+            replace(&mut value, shortened, whole);
+        }
+        elements.push(RawValue::from_string(value.to_string())?);
+    }
+    if secrets == 0 && whole.is_empty() {
+        return Ok((vec![message.clone()], 0));
+    }
+    let elements: Vec<&RawValue> = elements.iter().map(AsRef::as_ref).collect();
+    // Only texts were replaced by texts, so this is a message as before.
+    let messages = dialect.decode_list(&elements).map_err(|(_, error)| std::io::Error::other(error))?;
+    Ok((messages, secrets))
+}
+
+/// Returns the shortened texts of a message's results, each with the whole text that the handle in it leads to.
+fn wholes(store: &dyn Store, project: &Project, message: &Message) -> Result<Vec<(String, String)>, Failure> {
+    let mut found = Vec::new();
+    let Some(log) = project.results() else { return Ok(found) };
+    for (_, result) in message.tool_results() {
+        for text in result.content.iter().filter_map(|item| item.text()) {
+            let Some(entry) = handle(text, log.as_str()) else { continue };
+            let kept = block_on(entries::read(store, &log, entry..entry + 1))?.pop();
+            let Some(Entry::Message(arrival)) = kept else { continue };
+            // The handle comes from a log, and could be of another call.
+            let whole = arrival.message.parts().find_map(|part| match part {
+                PartRef::ToolResult(kept) if kept.call_id == result.call_id => kept.content.first()?.text(),
+                _ => None,
+            });
+            found.extend(whole.map(|whole| (text.to_owned(), whole.to_owned())));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the entry to which the handle in a shortened text leads.
+fn handle(text: &str, log: &str) -> Option<u64> {
+    let markers = text.lines().filter(|line| line.starts_with("[... "));
+    let mut places = markers.filter_map(|line| line.split_once("; entry ")?.1.split_once(" has them"));
+    places.find_map(|(place, _)| place.split_once(" of ").filter(|(_, of)| *of == log)?.0.parse().ok())
+}
+
+/// Replaces a text wherever a value has it.
+fn replace(value: &mut Value, from: &str, to: &str) {
+    match value {
+        Value::String(text) if text == from => to.clone_into(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, from, to)),
+        Value::Object(members) => members.values_mut().for_each(|member| replace(member, from, to)),
+        _ => {}
+    }
+}
