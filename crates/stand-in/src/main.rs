@@ -7,7 +7,8 @@ use stand_in::{Fault, StandIn};
 
 /// Stands in for model providers: enforces their rules, counts tokens, and follows a script.
 ///
-/// `GET /stand-in/report` reports what it has seen. `POST /stand-in/faults` makes the next requests fail.
+/// `GET /stand-in/report` reports what it has seen, and `GET /stand-in/requests` has the bodies of all requests.
+/// `POST /stand-in/faults` makes the next requests fail.
 #[derive(Debug, Parser)]
 struct Args {
     /// The address to listen on.

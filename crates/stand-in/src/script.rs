@@ -20,9 +20,12 @@ use crate::schema::{Tool, instance, tools};
 static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"steps (\d+) to (\d+)").ok());
 /// Matches a tool call that the user requests, such as `CALL recall {"query":"port"}`.
 static CALL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"CALL (\w+) (\{[^{}]*\})").ok());
+/// Matches a command that the user wants in the client's shell, such as `RUN (seq 1 4000)`.
+static RUN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"RUN \(([^()]*)\)").ok());
 /// Matches the result of starting an agent, with its identifier.
 static BEGUN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"\{"agent_id":"([^"]+)""#).ok());
-static DONE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"STEP (\d+) OF (\d+)").ok());
+/// Matches the first line of a step's output, and not its command, which recalled messages may have.
+static DONE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"STEP (\d+) OF (\d+)(?:[^;\d]|$)").ok());
 
 /// The tool with which the model reads messages that have left its window.
 const RECALL: &str = "recall";
@@ -45,23 +48,28 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
         let text = format!("This is summary {number}: the user asked for steps, and some of them are done.");
         return Said { text, ..Said::default() };
     }
-    let calls = match waits(&newest, &tools) {
+    let shells: Vec<&Tool> =
+        SHELLS.iter().filter_map(|name| tools.iter().find(|tool| tool.name == *name)).chain(&tools).collect();
+    let running = |command: &str| shells.iter().find_map(|tool| Some((*tool, tool.running(command)?)));
+    let wanted = || {
+        let command = RUN.as_ref()?.captures(&newest)?.get(1)?.as_str();
+        let (tool, arguments) = running(command)?;
+        Some(tool.called(format!("run_{:x}", newest.len()), arguments))
+    };
+    let calls = match waits(&newest, &tools).or_else(wanted) {
         Some(call) => vec![call],
         None => named(&newest, &tools),
     };
     if !calls.is_empty() {
         return Said { text: "I shall see.".to_owned(), calls, ..Said::default() };
     }
-    let shells: Vec<&Tool> =
-        SHELLS.iter().filter_map(|name| tools.iter().find(|tool| tool.name == *name)).chain(&tools).collect();
     let (since_run, has_recalled) = since_run(request.messages());
     match next(&since_run) {
         Some((step, last)) if step <= last => {
             // Every fourth call runs two steps at once.
             let steps = if step % 4 == 1 && step < last { step..step + 2 } else { step..step + 1 };
             let call = |step: u64| {
-                let (tool, arguments) =
-                    shells.iter().find_map(|tool| Some((tool, tool.running(&command(step, last))?)))?;
+                let (tool, arguments) = running(&command(step, last))?;
                 Some(tool.called(format!("call_{step}"), arguments))
             };
             let recall = if has_recalled { None } else { tools.iter().find(|tool| tool.name == RECALL) };

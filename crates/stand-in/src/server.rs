@@ -162,6 +162,10 @@ fn other(stand_in: &StandIn, method: &Method, path: &str, body: &Bytes) -> Respo
                 "cached": report.usage.cached, "requests": stand_in.count(),
             })
         }
+        "requests" => {
+            let inner = stand_in.inner();
+            inner.seen.iter().map(|seen| String::from_utf8_lossy(&seen.body).into_owned()).collect::<Vec<_>>().into()
+        }
         "faults" => {
             let text = String::from_utf8_lossy(body);
             let faults: Result<Vec<Fault>, String> = text.split(',').map(|fault| fault.trim().parse()).collect();

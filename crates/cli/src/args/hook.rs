@@ -45,8 +45,11 @@ pub(crate) struct HookArgs {
     #[arg(long, value_name = "MB", default_value_t = 1_000)]
     pub(crate) megabytes: u64,
     /// Record this log, and answer nothing
-    #[arg(long, value_name = "LOG", requires = "project", hide = true)]
+    #[arg(long, value_name = "LOG", requires_all = ["project", "session"], hide = true)]
     pub(crate) record: Option<PathBuf>,
+    /// The agent's name for the conversation
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub(crate) session: Option<String>,
     /// The folder of the project
     #[arg(long, value_name = "FOLDER", hide = true)]
     pub(crate) project: Option<PathBuf>,

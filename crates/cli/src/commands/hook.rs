@@ -19,8 +19,8 @@ pub(crate) fn run(args: &HookArgs) -> Result<ExitCode, Failure> {
     let place = args.store().named()?.or_else(|| location::user_store().map(Location::Sqlite));
     let Some(place) = place else { return Ok(ExitCode::SUCCESS) };
     let settings = Settings { place, facts: args.facts, days: args.days, megabytes: args.megabytes };
-    if let (Some(log), Some(folder)) = (&args.record, &args.project) {
-        hooks::record(agent, &settings, &Project::at(folder), log);
+    if let (Some(log), Some(folder), Some(session)) = (&args.record, &args.project, &args.session) {
+        hooks::record(agent, &settings, &Project::at(folder), session, log);
     } else if let Some(answer) = hooks::answer(agent, &settings) {
         output::result(&answer)?;
     }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Map, Value};
+
 /// An event in a conversation of an agent.
 pub(crate) struct Event {
     /// The agent's name for the conversation.
@@ -24,6 +26,10 @@ pub(crate) enum What {
         /// cleared.
         forgot: bool,
     },
+    /// The model calls the tool `recall` with these arguments, in an agent without MCP servers.
+    Recalls(Map<String, Value>),
+    /// The agent has compacted its history, so the model has forgotten what it was told.
+    Forgot,
     /// The person has asked something.
     Asks,
     /// The agent waits for the person, is about to compact its history, or ends.

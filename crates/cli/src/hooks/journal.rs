@@ -77,7 +77,7 @@ impl Line {
     }
 
     pub(super) fn recorded(agent: &str, project: &Project, recorded: &Recorded) -> Line {
-        let Recorded { messages, secrets } = *recorded;
+        let Recorded { messages, secrets, .. } = *recorded;
         Line::new(agent, Some(project), None, Written::Recorded { messages, secrets })
     }
 

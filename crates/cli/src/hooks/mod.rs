@@ -14,7 +14,7 @@ mod results;
 mod secrets;
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -102,13 +102,21 @@ fn handle(agent: &dyn Hooked, settings: &Settings, text: &str) -> Result<Option<
             let sheet = facts::at_begin(&open(settings)?, &project, &session, forgot, settings.facts)?;
             Ok(sheet.map(|sheet| agent.with_context(&input, &sheet)))
         }
+        What::Recalls(arguments) => {
+            let text = facts::recall(&open(settings)?, &project, arguments)?;
+            Ok(Some(agent.with_context(&input, &text)))
+        }
+        What::Forgot => {
+            facts::forgot(&project, &session);
+            Ok(None)
+        }
         What::Asks => {
             let sheet = facts::at_prompt(&open(settings)?, &project, &session, settings.facts)?;
             Ok(sheet.map(|sheet| agent.with_context(&input, &sheet)))
         }
         What::Pauses => {
             if let Some(log) = log {
-                record_later(agent, settings, &project, &log)?;
+                record_later(agent, settings, &project, &session, &log)?;
             }
             Ok(None)
         }
@@ -121,9 +129,15 @@ fn open(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
 }
 
 /// Starts this program again to record a conversation, so that the agent need not wait.
-fn record_later(agent: &dyn Hooked, settings: &Settings, project: &Project, log: &PathBuf) -> Result<(), Failure> {
+fn record_later(
+    agent: &dyn Hooked,
+    settings: &Settings,
+    project: &Project,
+    session: &str,
+    log: &Path,
+) -> Result<(), Failure> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["hook", agent.slug(), "--record"]).arg(log);
+    command.args(["hook", agent.slug(), "--record"]).arg(log).args(["--session", session]);
     command.arg("--project").arg(&project.root).arg("--store").arg(settings.place.to_string());
     command.args(["--days", &settings.days.to_string(), "--megabytes", &settings.megabytes.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -133,16 +147,21 @@ fn record_later(agent: &dyn Hooked, settings: &Settings, project: &Project, log:
     Ok(())
 }
 
-/// Records the conversations in an agent's log, and deletes what is too old.
-pub(crate) fn record(agent: &dyn Hooked, settings: &Settings, project: &Project, log: &std::path::Path) {
+/// Records a conversation of an agent from its log, and deletes what is too old.
+pub(crate) fn record(agent: &dyn Hooked, settings: &Settings, project: &Project, session: &str, log: &Path) {
     let journal = Journal::of_user();
     let recorded = open(settings).and_then(|store| {
-        let recorded = record::record(&store, project, agent, log)?;
+        let recorded = record::record(&store, project, agent, session, log)?;
         bounds::keep_within(&store, settings)?;
         Ok(recorded)
     });
     match recorded {
-        Ok(Some(recorded)) => journal.write(&Line::recorded(agent.slug(), project, &recorded)),
+        Ok(Some(recorded)) => {
+            if agent.compacts_silently() {
+                facts::compacted(project, session, recorded.compactions);
+            }
+            journal.write(&Line::recorded(agent.slug(), project, &recorded));
+        }
         // Another process records this conversation.
         Ok(None) => {}
         Err(failure) => journal.write(&Line::failed(agent.slug(), &failure.to_string())),

@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback_engine::transcript::Entry;
@@ -15,11 +17,16 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::agents::Hooked;
+use super::agents::{Hooked, NO_ERROR};
 use super::project::Project;
 use super::secrets;
 use crate::failure::Failure;
 use crate::{input, location};
+
+/// How long a log must stay the same before it is whole.
+const SETTLES: Duration = Duration::from_millis(400);
+/// The most times that a log is read, if it keeps growing. The next hook reads the rest.
+const MOST_READS: usize = 5;
 
 /// What was recorded.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +35,8 @@ pub(super) struct Recorded {
     pub(super) messages: u64,
     /// Secrets that were left out of them.
     pub(super) secrets: usize,
+    /// Compactions by the agent in the whole log.
+    pub(super) compactions: usize,
 }
 
 /// Records the conversations of a log. Returns `None` if another process does so right now.
@@ -35,16 +44,46 @@ pub(super) fn record(
     store: &Arc<dyn Store>,
     project: &Project,
     agent: &dyn Hooked,
+    session: &str,
     log: &Path,
 ) -> Result<Option<Recorded>, Failure> {
     let Some(_lock) = lock(log)? else { return Ok(None) };
     let mut sum = Recorded::default();
+    let mut size = None;
+    // Some agents write their last message after they have started the hook.
+    for _ in 0..MOST_READS {
+        let now = fs::metadata(log)?.len();
+        if size.replace(now) == Some(now) {
+            break;
+        }
+        let recorded = read(store, project, agent, session, log)?;
+        sum.messages += recorded.messages;
+        sum.secrets += recorded.secrets;
+        sum.compactions = recorded.compactions;
+        thread::sleep(SETTLES);
+    }
+    Ok(Some(sum))
+}
+
+/// Records the conversations of a log as it is now.
+fn read(
+    store: &Arc<dyn Store>,
+    project: &Project,
+    agent: &dyn Hooked,
+    session: &str,
+    log: &Path,
+) -> Result<Recorded, Failure> {
+    let mut sum = Recorded::default();
     for recording in input::recorded(log, None)?.recordings {
+        if agent.has_one_log() && recording.id != session {
+            continue;
+        }
+        sum.compactions += recording.compactions.len();
         let recorded = conversation(store, project, agent, recording)?;
         sum.messages += recorded.messages;
         sum.secrets += recorded.secrets;
     }
-    Ok(Some(sum))
+    Ok(sum)
 }
 
 /// Locks a log against other processes that record it, until the file is dropped.
@@ -131,25 +170,31 @@ fn wholes(store: &dyn Store, project: &Project, message: &Message) -> Result<Vec
     let Some(log) = project.results() else { return Ok(found) };
     for (_, result) in message.tool_results() {
         for text in result.content.iter().filter_map(|item| item.text()) {
-            let Some(entry) = handle(text, log.as_str()) else { continue };
-            let kept = block_on(entries::read(store, &log, entry..entry + 1))?.pop();
+            let Some((head, entry)) = handle(text, log.as_str()) else { continue };
+            let kept = block_on(entries::read(store, &log, entry..entry.saturating_add(1)))?.pop();
             let Some(Entry::Message(arrival)) = kept else { continue };
-            // The handle comes from a log, and could be of another call.
             let whole = arrival.message.parts().find_map(|part| match part {
-                PartRef::ToolResult(kept) if kept.call_id == result.call_id => kept.content.first()?.text(),
+                PartRef::ToolResult(kept) => kept.content.first()?.text(),
                 _ => None,
             });
+            // The handle comes from a log, and could be of another result.
+            let head = head.strip_prefix(NO_ERROR).unwrap_or(head).trim_end_matches('\n');
+            let (head, _) = secrets::without(head);
+            let whole = whole.filter(|whole| whole.starts_with(&head));
             found.extend(whole.map(|whole| (text.to_owned(), whole.to_owned())));
         }
     }
     Ok(found)
 }
 
-/// Returns the entry to which the handle in a shortened text leads.
-fn handle(text: &str, log: &str) -> Option<u64> {
-    let markers = text.lines().filter(|line| line.starts_with("[... "));
-    let mut places = markers.filter_map(|line| line.split_once("; entry ")?.1.split_once(" has them"));
-    places.find_map(|(place, _)| place.split_once(" of ").filter(|(_, of)| *of == log)?.0.parse().ok())
+/// Returns the head of a shortened text, and the entry to which the handle after it leads.
+fn handle<'a>(text: &'a str, log: &str) -> Option<(&'a str, u64)> {
+    text.match_indices("[... ").find_map(|(at, _)| {
+        let (head, marker) = text.split_at_checked(at)?;
+        let (place, _) = marker.lines().next()?.split_once("; entry ")?.1.split_once(" has them")?;
+        let (entry, of) = place.split_once(" of ")?;
+        (of == log).then_some((head, entry.parse().ok()?))
+    })
 }
 
 /// Replaces a text wherever a value has it.

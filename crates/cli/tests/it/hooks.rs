@@ -232,7 +232,16 @@ fn what_is_kept_is_bounded() {
     hook(&lab, &result(&lab, &long()));
     fs::write(lab.path("log.jsonl"), "").unwrap();
     let (log, kettle) = (lab.path("log.jsonl"), lab.path("kettle"));
-    let record = ["hook", "claude-code", "--record", log.to_str().unwrap(), "--project", kettle.to_str().unwrap()];
+    let record = [
+        "hook",
+        "claude-code",
+        "--record",
+        log.to_str().unwrap(),
+        "--session",
+        "1",
+        "--project",
+        kettle.to_str().unwrap(),
+    ];
     let logs = || run(&lab, &["forget", "--project", kettle.to_str().unwrap(), "--json"], "").json()["logs"].as_u64();
     fs::write(
         &log,

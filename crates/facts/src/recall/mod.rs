@@ -215,8 +215,13 @@ struct Path {
 }
 
 impl Path {
+    /// Returns the path of a log without branches.
+    fn whole() -> Path {
+        Path { since: 0, before: Vec::new() }
+    }
+
     async fn read(store: &dyn Store, session: &LogName, checkpoint: Option<Position>) -> Result<Self, StoreError> {
-        let all = Path { since: 0, before: Vec::new() };
+        let all = Path::whole();
         let Some(since) = checkpoint else { return Ok(all) };
         Ok(match entries::read(store, session, since..since.saturating_add(1)).await?.pop() {
             Some(Entry::Checkpoint(checkpoint)) => Path { since, before: checkpoint.path },

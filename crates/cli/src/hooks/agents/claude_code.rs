@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{Hooked, longest, replaced, text};
+use super::{Hooked, event, longest, recalls, replaced, text};
 use crate::hooks::event::{Event, ToolResult, What};
 
 /// Claude Code.
@@ -30,11 +30,10 @@ impl Hooked for ClaudeCode {
         };
         // The folder of the project stays, also if the agent works in another one.
         let project = std::env::var_os("CLAUDE_PROJECT_DIR").filter(|folder| !folder.is_empty());
-        Some(Event {
-            session: text(input, "session_id")?.to_owned(),
-            folder: project.map(PathBuf::from).or_else(|| text(input, "cwd").map(PathBuf::from))?,
-            log: text(input, "transcript_path").map(PathBuf::from),
-            what,
+        let event = event(input, what)?;
+        Some(match project {
+            Some(project) => Event { folder: PathBuf::from(project), ..event },
+            None => event,
         })
     }
 
@@ -54,8 +53,7 @@ fn answer(event: &str, name: &str, value: Value) -> String {
 
 fn result(input: &Value) -> Option<ToolResult> {
     let tool = text(input, "tool_name")?;
-    // What was recalled must not be cut again.
-    if OWN.contains(&tool) || tool.ends_with("recall") {
+    if OWN.contains(&tool) || recalls(tool) {
         return None;
     }
     let response = input.get("tool_response")?;

@@ -1,13 +1,29 @@
 //! The agents that have hooks, a file each: their events, and the answers that they read.
 
 mod claude_code;
+mod codex;
+mod gemini_cli;
+mod plugin;
+mod qwen_code;
+
+use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::event::Event;
+use super::event::{Event, What};
 
 /// The agents that have hooks. Add a line for each.
-pub(crate) const ALL: &[&dyn Hooked] = &[&claude_code::ClaudeCode];
+pub(crate) const ALL: &[&dyn Hooked] = &[
+    &claude_code::ClaudeCode,
+    &codex::Codex,
+    &gemini_cli::GeminiCli,
+    &qwen_code::QwenCode,
+    &plugin::OPENCODE,
+    &plugin::PI,
+];
+
+/// What a model reads before a shortened result that its agent shows as an error.
+pub(super) const NO_ERROR: &str = "This is no error: the tool has succeeded, and its output was shortened.\n";
 
 /// The hooks of an agent.
 pub(crate) trait Hooked: Sync {
@@ -22,11 +38,36 @@ pub(crate) trait Hooked: Sync {
 
     /// Returns the answer that adds a text to the model's context.
     fn with_context(&self, input: &Value, text: &str) -> String;
+
+    /// Whether all conversations are in one log.
+    fn has_one_log(&self) -> bool {
+        false
+    }
+
+    /// Whether only the log says that the agent has compacted its history.
+    fn compacts_silently(&self) -> bool {
+        false
+    }
 }
 
 /// Returns the agent with this name.
 pub(crate) fn find(slug: &str) -> Option<&'static dyn Hooked> {
     ALL.iter().copied().find(|agent| agent.slug() == slug)
+}
+
+/// Returns an event with the members that all agents name alike: `session_id`, `cwd` and `transcript_path`.
+fn event(input: &Value, what: What) -> Option<Event> {
+    Some(Event {
+        session: text(input, "session_id")?.to_owned(),
+        folder: text(input, "cwd").map(PathBuf::from)?,
+        log: text(input, "transcript_path").map(PathBuf::from),
+        what,
+    })
+}
+
+/// Returns whether a tool reads what was cut, so that its results must not be cut again.
+fn recalls(tool: &str) -> bool {
+    tool.ends_with("recall")
 }
 
 /// Returns a member of an object that is a text.
