@@ -121,6 +121,14 @@ def qwen(lab):
     return [*run, "-p"], [*run, "--continue", "-p"], env
 
 
+def opencode(lab):
+    run, env = agents.opencode_run(lab, "@ai-sdk/openai-compatible")
+    # Whoever has a plugin waits for a package of opencode, which cannot be installed here.
+    write(lab.home / ".npmrc", "offline=true\n")
+    write(lab.home / ".config/opencode/plugins/lookback.js", (PLUGINS / "opencode/lookback.js").read_text())
+    return run, [*run, "--continue"], env | on_path()
+
+
 def pi(lab):
     run, env = agents.pi_setup(lab, "openai-completions")
     write(lab.home / ".pi/agent/extensions/lookback.js", (PLUGINS / "pi/lookback.js").read_text())
@@ -170,6 +178,7 @@ HOOKS = {
     "Claude Code, with hooks": claude_code,
     "Codex, with hooks": remembers("codex", codex),
     "Gemini CLI, with hooks": remembers("gemini-cli", gemini),
+    "opencode, with hooks": remembers("opencode", opencode),
     "pi, with hooks": remembers("pi", pi),
     "Qwen Code, with hooks": remembers("qwen-code", qwen),
 }
