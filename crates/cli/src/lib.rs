@@ -40,7 +40,8 @@ use clap::Parser;
 /// Writes to standard output and standard error. Call it at most once in a process.
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    let is_hook = args.get(1).is_some_and(|command| command == "hook");
+    let is_of_person = |arg: &OsString| ["--off", "--on", "--hidden"].iter().any(|option| arg == option);
+    let is_hook = args.get(1).is_some_and(|command| command == "hook") && !args.iter().any(is_of_person);
     let code = run_command(args);
     // With 2, a hook would stop its agent.
     if is_hook { 0 } else { code }

@@ -19,6 +19,7 @@ use crate::hooks::agents;
 #[command(after_help = "\
 Example:
   lookback hook claude-code < examples/hook.json
+  lookback hook claude-code --hidden --session 0198c1f2   # what it cut
 
 In the settings of Claude Code, for each of the events PostToolUse, UserPromptSubmit, SessionStart,
 PreCompact, Stop and SessionEnd:
@@ -44,11 +45,23 @@ pub(crate) struct HookArgs {
     /// Delete what was unused the longest, until the rest has this size
     #[arg(long, value_name = "MB", default_value_t = 1_000)]
     pub(crate) megabytes: u64,
+    /// Turn the hooks off for a conversation
+    #[arg(long, group = "instead", requires = "session")]
+    pub(crate) off: bool,
+    /// Turn them on again
+    #[arg(long, group = "instead", requires = "session")]
+    pub(crate) on: bool,
+    /// List the results that were shortened in a conversation
+    #[arg(long, group = "instead", requires = "session")]
+    pub(crate) hidden: bool,
+    /// Print a status line for the conversation that standard input describes
+    #[arg(long, group = "instead")]
+    pub(crate) status_line: bool,
     /// Record this log, and answer nothing
     #[arg(long, value_name = "LOG", requires_all = ["project", "session"], hide = true)]
     pub(crate) record: Option<PathBuf>,
-    /// The agent's name for the conversation
-    #[arg(long, value_name = "NAME", hide = true)]
+    /// The agent's name for the conversation; commands in Claude Code know it
+    #[arg(long, value_name = "NAME", env = "CLAUDE_CODE_SESSION_ID", hide_env_values = true)]
     pub(crate) session: Option<String>,
     /// The folder of the project
     #[arg(long, value_name = "FOLDER", hide = true)]

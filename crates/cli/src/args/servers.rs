@@ -22,7 +22,7 @@ Examples:
   lookback inspect --http 127.0.0.1:8788")]
 pub(crate) struct InspectArgs {
     /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE or
-    /// redis://HOST [env: LOOKBACK_STORE] [default: .lookback/lookback.db]
+    /// redis://HOST [env: LOOKBACK_STORE] [default: .lookback/lookback.db, or if there is none, the user's store]
     #[arg(value_name = "STORE")]
     pub(crate) store: Option<PathBuf>,
     /// Listen on this address; port 0 picks a free port

@@ -1,6 +1,9 @@
 //! `lookback inspect`: serves pages that show what a model saw of the sessions in a store.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+use lookback_location::Location;
 
 use lookback_server::inspect::{Inspector, serve};
 use lookback_server::{ConnectionLimits, ListenOptions};
@@ -9,11 +12,21 @@ use crate::args::{InspectArgs, StoreArg};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::store::{self, Opening};
-use crate::{input, output};
+use crate::{input, location, output};
+
+/// Returns the store that the option or the environment names, that of this folder, or else that of hooks.
+fn place(named: Option<PathBuf>) -> Result<Location, Failure> {
+    if let Some(named) = StoreArg::new(named).named()? {
+        return Ok(named);
+    }
+    let here = PathBuf::from(StoreArg::DEFAULT);
+    let of_user = location::user_store().filter(|of_user| !here.exists() && of_user.exists());
+    Ok(Location::Sqlite(of_user.unwrap_or(here)))
+}
 
 pub(crate) fn run(args: InspectArgs) -> Result<ExitCode, Failure> {
     let price = input::price(&args.prices.name)?;
-    let place = StoreArg::new(args.store).location()?;
+    let place = place(args.store)?;
     let store = store::open(&place, Opening::Existing)?;
     let given =
         args.token_env.map(|variable| input::token(variable.clone()).map(|token| (variable, token))).transpose()?;

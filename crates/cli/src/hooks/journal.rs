@@ -42,6 +42,8 @@ pub(crate) struct Line {
 pub(crate) enum Written {
     /// A result was shortened.
     Shortened {
+        /// The tool.
+        tool: String,
         /// Its entry in the project's session of results.
         entry: u64,
         /// Estimated tokens of the whole result.
@@ -71,9 +73,10 @@ impl Line {
         Line { time: now(), agent: agent.to_owned(), project, session: session.map(str::to_owned), what }
     }
 
-    pub(super) fn shortened(agent: &str, project: &Project, session: &str, shortened: &Shortened) -> Line {
+    pub(super) fn shortened(agent: &str, project: &Project, session: &str, tool: &str, shortened: &Shortened) -> Line {
         let Shortened { entry, tokens: (of, to), secrets, .. } = *shortened;
-        Line::new(agent, Some(project), Some(session), Written::Shortened { entry, of, to, secrets })
+        let what = Written::Shortened { tool: tool.to_owned(), entry, of, to, secrets };
+        Line::new(agent, Some(project), Some(session), what)
     }
 
     pub(super) fn recorded(agent: &str, project: &Project, recorded: &Recorded) -> Line {

@@ -12,6 +12,8 @@ pub(crate) mod project;
 mod record;
 mod results;
 mod secrets;
+pub(crate) mod shown;
+pub(crate) mod switch;
 
 use std::io::Read as _;
 use std::path::Path;
@@ -90,11 +92,15 @@ fn handle(agent: &dyn Hooked, settings: &Settings, text: &str) -> Result<Option<
     let Some(event) = agent.event(&input) else { return Ok(None) };
     let Some(project) = Project::of(&event.folder) else { return Ok(None) };
     let Event { session, log, what, .. } = event;
+    if switch::is_off(agent.slug(), &session) {
+        return Ok(None);
+    }
     match what {
         What::Result(result) => {
             let shortened = results::shorten(|| open(settings), &project, &result)?;
             Ok(shortened.map(|shortened| {
-                Journal::of_user().write(&Line::shortened(agent.slug(), &project, &session, &shortened));
+                let line = Line::shortened(agent.slug(), &project, &session, &result.tool, &shortened);
+                Journal::of_user().write(&line);
                 agent.with_result(&input, &result.pointer, &shortened.text)
             }))
         }

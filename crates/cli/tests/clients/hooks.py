@@ -18,10 +18,10 @@ COMMAND = f"seq 1 140 | sed 's|^|{WORDS} |'"
 WHOLE = "\n".join(f"{WORDS} {line}" for line in range(1, 141))
 
 
-def lookback(lab, *args):
+def lookback(lab, *args, stdin=""):
     """Runs a command in the project, with the home of the agent."""
     env = {"HOME": str(lab.home), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run([LOOKBACK, *args], capture_output=True, text=True, cwd=lab.work, env=env)
+    done = subprocess.run([LOOKBACK, *args], capture_output=True, text=True, cwd=lab.work, env=env, input=stdin)
     must(done.returncode == 0, f"lookback {args} failed: {done.stdout}{done.stderr}")
     return done.stdout
 
@@ -40,6 +40,10 @@ def sessions(lab, agent="claude-code"):
     """The recorded conversations of an agent, each with its messages."""
     names = [json.loads(line)["session"] for line in lookback(lab, "sessions", "list", "--json", "--store", store(lab)).splitlines()]
     return {name: lookback(lab, "sessions", "export", name, "--store", store(lab)) for name in names if f"/{agent}/" in name}
+
+
+def journal(lab):
+    return [json.loads(line) for line in open(Path(store(lab)).with_name("hooks.jsonl"))]
 
 
 def store(lab):
@@ -81,6 +85,38 @@ def claude_code(lab):
     lookback(lab, "forget", "--project", str(lab.work), "--yes")
     must(not sessions(lab), "a forgotten project has sessions")
     return f"{len(results)} results, {len(cut)} shortened, the facts told twice"
+
+
+def claude_code_plugin(lab):
+    """The same from the plugin's folder, with its commands."""
+    lab.gateway.stop()
+    run, env = claude_code_run(lab)
+    for folder in [PLUGINS / "claude-code", PROJECT]:
+        said = lab.run([run[0], "plugin", "validate", str(folder)], env)
+        must("Validation passed" in said, said)
+    env |= on_path() | {"ANTHROPIC_BASE_URL": lab.stand_in.base, "ENABLE_TOOL_SEARCH": "false"}
+    run = [*run[:-1], "--plugin-dir", str(PLUGINS / "claude-code"), "-p"]
+    lab.run([*run, f"RUN ({COMMAND})"], env)
+    lab.run([*run, "/lookback:hidden", "--continue"], env)
+    lab.run([*run, 'CALL mcp__plugin_lookback_lookback__recall {"entry": 1}', "--continue"], env)
+    lab.run([*run, "/lookback:off", "--continue"], env)
+    lab.run([*run, f"RUN ({COMMAND} | tac)", "--continue"], env)
+    lab.run([*run, "/lookback:on", "--continue"], env)
+    texts = bodies(lab)
+    last = texts[-1]
+    for words in ["entry 1: Bash, ", "lines cut; entry 1 of", f"| {WORDS} 1", "Lookback is off for this", "Lookback is on for this"]:
+        must(words in last, f"{words!r} is not in the last request")
+    middle = json.dumps("\n".join(f"{WORDS} {line}" for line in range(80, 70, -1)))[1:-1]
+    must(middle in last, "a result was shortened although Lookback was off")
+    status = {"session_id": journal(lab)[0]["session"], "context_window": {"used_percentage": 41.2}}
+    line = lookback(lab, "hook", "claude-code", "--status-line", stdin=json.dumps(status))
+    must(line.startswith("Lookback: 41 % full, ") and "tokens saved, last cut just now" in line, line)
+    return f"{len(texts)} requests; {line.strip()}"
+
+
+def bodies(lab):
+    with urllib.request.urlopen(f"{lab.stand_in.base}/stand-in/requests") as answer:
+        return [body for body in json.load(answer) if '"messages"' in body or '"input"' in body or '"contents"' in body]
 
 
 PLUGINS = PROJECT / "crates" / "cli" / "plugins"
@@ -154,21 +190,19 @@ def remembers(slug, setup):
         report = lab.report()
         refused = [rule for rule in report["refused"] if not rule.startswith("GM2")]
         must(not refused, f"requests broke rules: {refused}")
-        with urllib.request.urlopen(f"{lab.stand_in.base}/stand-in/requests") as answer:
-            requests = json.load(answer)
+        requests = bodies(lab)
         whole = json.dumps(WHOLE[4500:5500])[1:-1]
         cut = [body for body in requests if "lines cut; entry 1 of" in body]
         long = [body for body in requests if whole in body]
         must(cut and not long, f"{len(cut)} requests have a shortened result, and {len(long)} a whole one")
         told = max(body.count(RULE) for body in requests)
         must(told == 1, f"the fact was told {told} times")
-        journal = [json.loads(line) for line in open(Path(store(lab)).with_name("hooks.jsonl"))]
-        failed = [line for line in journal if line["event"] == "failed"]
+        failed = [line for line in journal(lab) if line["event"] == "failed"]
         must(not failed, f"hooks failed: {failed}")
         # Qwen Code cuts an output before its hooks see it.
         is_whole = lambda text: "steps up to 24" in text and (whole in text or slug == "qwen-code")
         recorded = lambda: [name for name, text in sessions(lab, slug).items() if is_whole(text)]
-        found = soon(recorded, f"the conversation was not recorded: {sessions(lab, slug).keys()} {journal}")
+        found = soon(recorded, f"the conversation was not recorded: {sessions(lab, slug).keys()} {journal(lab)}")
         return f"{len(requests)} requests, {len(cut)} with a shortened result, {found[0]}"
 
     return use
@@ -176,6 +210,7 @@ def remembers(slug, setup):
 
 HOOKS = {
     "Claude Code, with hooks": claude_code,
+    "Claude Code, with the plugin": claude_code_plugin,
     "Codex, with hooks": remembers("codex", codex),
     "Gemini CLI, with hooks": remembers("gemini-cli", gemini),
     "opencode, with hooks": remembers("opencode", opencode),

@@ -255,3 +255,33 @@ fn what_is_kept_is_bounded() {
     run(&lab, &[&record[..], &["--megabytes", "0"]].concat(), "").out();
     assert_eq!(logs(), Some(0));
 }
+
+#[test]
+fn a_person_sees_what_was_cut_and_turns_hooks_off_for_a_conversation() {
+    let lab = lab();
+    let ask = |option: &str| run(&lab, &["hook", "claude-code", option, "--session", "0198"], "").out().to_owned();
+    assert_eq!(ask("--hidden"), "Lookback has shortened no result in this conversation.\n");
+    hook(&lab, &result(&lab, &long()));
+    let hidden = ask("--hidden");
+    assert!(hidden.starts_with("entry 1: Bash, ") && hidden.contains(", just now\n"), "{hidden}");
+    let command = hidden.lines().last().unwrap().strip_prefix("Read one: lookback ").unwrap().to_owned();
+    let args: Vec<&str> = command.split(' ').collect();
+    assert!(run(&lab, &args, "").out().contains("| 150: the kettle whistles"));
+    let line = |members: Value| {
+        let run = run(&lab, &["hook", "claude-code", "--status-line"], &members.to_string());
+        run.out().trim_end().to_owned()
+    };
+    let said = line(json!({"session_id": "0198", "context_window": {"used_percentage": 41.7}}));
+    assert!(said.starts_with("Lookback: 42 % full, ") && said.ends_with(" tokens saved, last cut just now"), "{said}");
+    assert_eq!(line(json!({"session_id": "another"})), "Lookback");
+    assert_eq!(line(json!(null)), "Lookback");
+    assert_eq!(ask("--off"), "Lookback is off for this conversation.\n");
+    assert_eq!(hook(&lab, &result(&lab, &long())).stdout, "");
+    assert_eq!(line(json!({"session_id": "0198"})), "Lookback is off for this conversation");
+    let mut other: Value = serde_json::from_str(&result(&lab, &long())).unwrap();
+    other["session_id"] = json!("0199");
+    assert_ne!(hook(&lab, &other.to_string()).stdout, "");
+    assert_eq!(ask("--on"), "Lookback is on for this conversation.\n");
+    assert_ne!(hook(&lab, &result(&lab, &long())).stdout, "");
+    assert_eq!(run(&lab, &["hook", "claude-code", "--off"], "").code, Some(2));
+}
