@@ -8,6 +8,7 @@ mod logs;
 #[cfg(feature = "server")]
 mod servers;
 mod sessions;
+mod setup;
 mod tune;
 mod uncompact;
 mod week;
@@ -30,6 +31,7 @@ pub(crate) use logs::LogsArgs;
 #[cfg(feature = "server")]
 pub(crate) use servers::{InspectArgs, LogForm, McpArgs, ServeArgs};
 pub(crate) use sessions::SessionsCommand;
+pub(crate) use setup::{SetupArgs, UndoArgs};
 pub(crate) use tune::TuneArgs;
 pub(crate) use uncompact::UncompactArgs;
 pub(crate) use week::WeekArgs;
@@ -48,6 +50,7 @@ Examples:
   lookback week --since 2025-01-01         # what your agents used
   lookback uncompact                       # what a compaction dropped
   lookback handoff codex                   # a conversation in another agent
+  lookback setup claude-code               # a memory for an agent
   lookback forget --project .              # what hooks keep of a project
   lookback window examples/request.json    # a request with its window
   lookback check examples/request.json     # would a provider accept it?
@@ -78,6 +81,8 @@ pub(crate) enum Command {
     Tune(TuneArgs),
     Uncompact(UncompactArgs),
     Handoff(HandoffArgs),
+    Setup(SetupArgs),
+    Undo(UndoArgs),
     Hook(HookArgs),
     Forget(ForgetArgs),
     Week(WeekArgs),

@@ -27,6 +27,17 @@ impl AtomicFile {
         Ok(file)
     }
 
+    /// Begins a file that replaces another one, and keeps its permissions. A new one can be read by its owner only.
+    pub(crate) fn begin_like(path: &Path) -> Result<AtomicFile, Failure> {
+        let Ok(of) = fs::metadata(path) else { return AtomicFile::begin_private(path) };
+        let file = AtomicFile::begin(path)?;
+        if let Some(beside) = &file.beside {
+            let fault = |error| Failure::Unwritable { place: path.display().to_string(), error };
+            fs::set_permissions(beside, of.permissions()).map_err(fault)?;
+        }
+        Ok(file)
+    }
+
     /// Checks that the file can be written, so that a long command does not fail at its end.
     pub(crate) fn begin(path: &Path) -> Result<AtomicFile, Failure> {
         let fault = |error| Failure::Unwritable { place: path.display().to_string(), error };

@@ -23,6 +23,7 @@ mod output;
 mod pages;
 mod recordings;
 mod report;
+mod setup;
 mod store;
 #[cfg(feature = "otel")]
 mod telemetry;

@@ -23,13 +23,13 @@ impl Home {
     }
 
     /// Returns a path below the home folder, or below the folder that a variable names.
-    pub(crate) fn below(&self, variable: &str, default: &str, path: &str) -> PathBuf {
+    pub fn below(&self, variable: &str, default: &str, path: &str) -> PathBuf {
         let moved = (self.variable)(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
         moved.unwrap_or_else(|| self.folder.join(default)).join(path)
     }
 
     /// Returns a path below the home folder.
-    pub(crate) fn join(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub fn join(&self, path: impl AsRef<Path>) -> PathBuf {
         self.folder.join(path)
     }
 

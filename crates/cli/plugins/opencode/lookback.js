@@ -16,6 +16,7 @@ function ask(event) {
   return new Promise((done) => {
     const child = spawn(PROGRAM, ['hook', 'opencode'], { stdio: ['pipe', 'pipe', 'ignore'], timeout: PATIENCE })
     let answer = ''
+    child.stdout.setEncoding('utf8')
     child.stdout.on('data', (piece) => (answer += piece))
     child.on('error', () => done(undefined))
     child.stdin.on('error', () => {})

@@ -13,6 +13,7 @@ function pass(event) {
   return new Promise((done) => {
     const child = spawn(PROGRAM, ['hook', 'pi'], { stdio: ['pipe', 'pipe', 'ignore'], timeout: PATIENCE })
     let answer = ''
+    child.stdout.setEncoding('utf8')
     child.stdout.on('data', (piece) => (answer += piece))
     child.on('error', () => done(undefined))
     child.stdin.on('error', () => {})

@@ -1,12 +1,14 @@
 //! The command line of `lookback facts` and `lookback recall`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args as ClapArgs, Subcommand};
 use lookback_facts::{Confidence, FactId, FactKind};
 use lookback_store::search::Within;
 
 use super::StoreArg;
+use crate::hooks::project::Project;
+use crate::location;
 
 /// The session of the facts, if they are not shared, and the store.
 #[derive(Debug, ClapArgs)]
@@ -36,9 +38,27 @@ pub(crate) struct WhoseExactly {
 pub(crate) struct Place {
     /// The workspace of the shared facts
     #[arg(long, value_name = "NAME", default_value = "shared")]
-    pub(crate) workspace: String,
+    workspace: String,
+    /// Use the facts that hooks tell of the project in this folder, in the user's store
+    #[arg(long, value_name = "FOLDER", conflicts_with = "workspace")]
+    project: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) store: StoreArg,
+    store: StoreArg,
+}
+
+impl Place {
+    /// Returns the workspace of the shared facts.
+    pub(crate) fn workspace(&self) -> String {
+        let project = self.project.as_deref().map(Project::at);
+        project.map_or_else(|| self.workspace.clone(), |project| project.workspace())
+    }
+
+    /// Returns the store: of a project, the user's, unless another one is named.
+    pub(crate) fn store(&self) -> StoreArg {
+        let named = self.store.option().map(Path::to_owned);
+        let of_user = || self.project.as_ref().and_then(|_| location::user_store());
+        StoreArg::new(named.or_else(of_user))
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -63,7 +63,7 @@ pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
 
 /// Reports a change of a fact. A shared fact belongs to the workspace, even if a session is named.
 fn done(what: &str, id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
-    let workspace = (id.scope == Scope::Shared).then_some(&whose.place.workspace);
+    let workspace = (id.scope == Scope::Shared).then(|| whose.place.workspace());
     if json {
         let done = serde_json::json!({"id": id, "done": what, "workspace": workspace});
         return Ok(output::line(&done.to_string())?);
@@ -84,9 +84,9 @@ fn scope(shared: bool) -> Scope {
 
 /// Opens the memory of a session. The session and the store must exist.
 fn existing(session: Option<&str>, place: &Place) -> Result<Memory, Failure> {
-    let store = sessions::open(&place.store)?;
+    let store = sessions::open(&place.store())?;
     if let Some(name) = session {
-        sessions::known(&*store, name, &place.store)?;
+        sessions::known(&*store, name, &place.store())?;
     }
     memory(store, session, place)
 }
@@ -102,9 +102,9 @@ fn existing_with(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
 /// Opens the target store of an import. A dry run does not create it.
 fn target(place: &Place, options: ImportOptions) -> Result<Arc<dyn Store>, Failure> {
     if !options.dry_run {
-        return store::open(&place.store.location()?, Opening::Made(Durability::Disk));
+        return store::open(&place.store().location()?, Opening::Made(Durability::Disk));
     }
-    match sessions::open(&place.store) {
+    match sessions::open(&place.store()) {
         Err(Failure::Store(StoreError::Missing { .. }) | Failure::KbFolder(_)) => Ok(Arc::new(MemoryStore::new())),
         opened => opened,
     }
@@ -120,7 +120,7 @@ fn standing(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
 }
 
 fn memory(store: Arc<dyn Store>, session: Option<&str>, place: &Place) -> Result<Memory, Failure> {
-    Ok(block_on(Memory::open_in(store, session.unwrap_or(NO_SESSION), &place.workspace))?)
+    Ok(block_on(Memory::open_in(store, session.unwrap_or(NO_SESSION), &place.workspace()))?)
 }
 
 fn list(
@@ -206,7 +206,7 @@ fn short(text: &str) -> String {
 
 fn add(args: AddArgs) -> Result<(), Failure> {
     let AddArgs { kind, text, about, confidence, tags, supersedes, whose, json } = args;
-    let store = store::open(&whose.place.store.location()?, Opening::Made(Durability::Disk))?;
+    let store = store::open(&whose.place.store().location()?, Opening::Made(Durability::Disk))?;
     let memory = memory(store, whose.session.as_deref(), &whose.place)?;
     let mut statement = Statement::new(kind, text, person());
     (statement.about, statement.confidence) = (about, confidence);
@@ -234,7 +234,7 @@ fn add(args: AddArgs) -> Result<(), Failure> {
 fn history(id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
     let events = block_on(existing_with(id, whose)?.history(id))?;
     if events.is_empty() {
-        return Err(Failure::NoFact { id, store: whose.place.store.location()?.to_string() });
+        return Err(Failure::NoFact { id, store: whose.place.store().location()?.to_string() });
     }
     if json {
         for event in &events {
@@ -345,7 +345,7 @@ fn import_folder(folder: &std::path::Path, place: &Place, options: ImportOptions
         Ok(_) => Failure::OwnStore(folder.to_owned()),
         Err(_) => error.into(),
     })?;
-    let report = block_on(found.import(target(place, options)?, &place.workspace, options.effect()))?;
+    let report = block_on(found.import(target(place, options)?, &place.workspace(), options.effect()))?;
     if options.json {
         output::json_line(&report)?;
     } else {

@@ -1,5 +1,8 @@
 //! `lookback forget`: removes what the hooks of agents have kept of a project.
 
+use std::thread;
+use std::time::Duration;
+
 use futures_lite::future::block_on;
 use lookback_location::Location;
 use lookback_store::{LogInfo, Store, StoreError};
@@ -8,6 +11,7 @@ use serde::Serialize;
 use crate::args::ForgetArgs;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
+use crate::hooks;
 use crate::hooks::journal::Journal;
 use crate::hooks::project::Project;
 use crate::store::{self, Opening};
@@ -41,16 +45,10 @@ pub(crate) fn run(args: &ForgetArgs) -> Result<ExitCode, Failure> {
         bytes: logs.iter().map(|log| log.bytes).sum(),
         deleted: args.yes,
     };
-    if let Some(store) = store.filter(|_| args.yes) {
-        let names: Vec<_> = logs.into_iter().map(|log| log.name).collect();
-        block_on(store.delete(&names))?;
-        block_on(store.vacuum())?;
+    if args.yes {
+        store.as_deref().map_or(Ok(()), |store| delete(store, &project))?;
         Journal::of_user().forget(&project)?;
-        let left = kept(&*store, &project)?.len();
-        if left > 0 {
-            // An agent works in the project right now.
-            return Err(Failure::NotForgotten { left });
-        }
+        hooks::forget_told(&project)?;
     }
     if args.json {
         output::json_line(&forgotten)?;
@@ -70,10 +68,27 @@ pub(crate) fn run(args: &ForgetArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Deletes the logs of a project, also those that a hook in the background writes meanwhile.
+fn delete(store: &dyn Store, project: &Project) -> Result<(), Failure> {
+    /// How often, and after which time, a hook in the background may write again.
+    const TRIES: usize = 10;
+    const PAUSE: Duration = Duration::from_millis(500);
+    for _ in 0..TRIES {
+        let names: Vec<_> = kept(store, project)?.into_iter().map(|log| log.name).collect();
+        block_on(store.delete(&names))?;
+        thread::sleep(PAUSE);
+        if kept(store, project)?.is_empty() {
+            block_on(store.vacuum())?;
+            return Ok(());
+        }
+    }
+    Err(Failure::NotForgotten { left: kept(store, project)?.len() })
+}
+
 /// Returns the logs of a project: its sessions, what is derived from them, and its facts.
 fn kept(store: &dyn Store, project: &Project) -> Result<Vec<LogInfo>, Failure> {
     let mut logs = block_on(store.list(""))?;
-    let is_of_project = |of: &str| of == project.name || of.starts_with(&project.prefix());
+    let is_of_project = |of: &str| of == project.workspace() || of.starts_with(&project.prefix());
     logs.retain(|log| match log.name.derived() {
         Some((_, of)) => is_of_project(of),
         None => is_of_project(log.name.as_str()),

@@ -27,7 +27,9 @@ pub(crate) fn run(args: &HookArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.hidden {
-        output::line(&shown::hidden(agent.slug(), session))?;
+        let named = args.store().named()?.map(|place| place.to_string());
+        let of_user = || location::user_store().unwrap_or_default().display().to_string();
+        output::line(&shown::hidden(agent.slug(), session, &named.unwrap_or_else(of_user)))?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.status_line {
@@ -37,7 +39,8 @@ pub(crate) fn run(args: &HookArgs) -> Result<ExitCode, Failure> {
     }
     let place = args.store().named()?.or_else(|| location::user_store().map(Location::Sqlite));
     let Some(place) = place else { return Ok(ExitCode::SUCCESS) };
-    let settings = Settings { place, facts: args.facts, days: args.days, megabytes: args.megabytes };
+    let store = args.store.clone();
+    let settings = Settings { place, store, facts: args.facts, days: args.days, megabytes: args.megabytes };
     if let (Some(log), Some(folder)) = (&args.record, &args.project) {
         hooks::record(agent, &settings, &Project::at(folder), session, log);
     } else if let Some(answer) = hooks::answer(agent, &settings) {

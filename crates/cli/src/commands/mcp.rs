@@ -8,7 +8,7 @@ use lookback_facts::Memory;
 use lookback_location::Location;
 use lookback_server::mcp::{Server, http, stdio};
 use lookback_server::{ConnectionLimits, ListenOptions};
-use lookback_store::{Durability, LogName};
+use lookback_store::Durability;
 
 use crate::args::{McpArgs, StoreArg};
 use crate::failure::Failure;
@@ -30,11 +30,10 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     }
     let project = args.project.as_deref().map(Project::at);
     let (session, workspace) = match &project {
-        Some(project) => (project.results(), project.name.as_str()),
-        None => (Some(args.session), args.workspace.as_str()),
+        Some(project) => (project.memory(), project.workspace()),
+        None => (args.session.to_string(), args.workspace.to_string()),
     };
-    let session = session.as_ref().map_or(Memory::WORKSPACE, LogName::as_str);
-    let memory = block_on(Memory::open_in(store, session, workspace))?;
+    let memory = block_on(Memory::open_in(store, &session, &workspace))?;
     let mut server = Server::new(memory);
     if let Some(project) = &project {
         server = server.with_sessions_below(project.prefix());

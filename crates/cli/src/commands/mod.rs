@@ -17,6 +17,7 @@ mod rules;
 #[cfg(feature = "server")]
 mod serve;
 mod sessions;
+mod setup;
 mod store;
 mod tune;
 mod uncompact;
@@ -40,6 +41,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Tune(args) => tune::run(&args),
         Command::Uncompact(args) => uncompact::run(&args),
         Command::Handoff(args) => handoff::run(args),
+        Command::Setup(args) => setup::run(&args),
+        Command::Undo(args) => setup::undo(&args),
         Command::Hook(args) => hook::run(&args),
         Command::Forget(args) => forget::run(&args),
         Command::Week(args) => week::run(args),

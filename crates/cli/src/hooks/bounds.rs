@@ -8,7 +8,8 @@ use futures_lite::future::block_on;
 use lookback_engine::transcript::Millis;
 use lookback_store::{LogInfo, LogName, Store, now};
 
-use super::{Settings, agents, facts};
+use super::project::HOOKS;
+use super::{Settings, facts};
 use crate::failure::Failure;
 
 /// Deletes sessions of hooks that were unused for too long, and then the longest unused ones until the rest is small
@@ -20,7 +21,7 @@ pub(super) fn keep_within(store: &Arc<dyn Store>, settings: &Settings) -> Result
     }
     let mut sessions: BTreeMap<LogName, (Option<Millis>, u64)> = BTreeMap::new();
     for LogInfo { name, bytes, used, .. } in block_on(store.list(""))? {
-        if is_of_hooks(&name) {
+        if !name.is_derived() && is_of_hooks(&name) {
             sessions.insert(name, (used, bytes));
         }
     }
@@ -42,11 +43,7 @@ pub(super) fn keep_within(store: &Arc<dyn Store>, settings: &Settings) -> Result
     Ok(())
 }
 
-/// Returns whether a session was kept by hooks: a project's results, or a conversation of an agent.
-fn is_of_hooks(name: &LogName) -> bool {
-    let mut parts = name.as_str().split('/');
-    let (Some(project), Some(kind)) = (parts.next(), parts.next()) else { return false };
-    let digest = project.rsplit_once('-').map_or("", |(_, digest)| digest);
-    let is_project = digest.len() == 8 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_project && !name.is_derived() && (kind == "results" || agents::find(kind).is_some())
+/// Returns whether a log is of hooks: results, conversations, what is derived from them, and facts of projects.
+pub(super) fn is_of_hooks(log: &LogName) -> bool {
+    log.derived().map_or(log.as_str(), |(_, of)| of).starts_with(HOOKS)
 }

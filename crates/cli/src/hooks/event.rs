@@ -10,6 +10,8 @@ pub(crate) struct Event {
     pub(crate) session: String,
     /// The folder in which the agent works.
     pub(crate) folder: PathBuf,
+    /// Other places that the event is about: where the agent works now, and the file of a tool.
+    pub(crate) places: Vec<PathBuf>,
     /// The agent's own log of the conversation.
     pub(crate) log: Option<PathBuf>,
     /// The event.

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::project::Project;
+use crate::atomic_file::AtomicFile;
 use crate::failure::Failure;
 use crate::location;
 
@@ -31,7 +32,7 @@ pub(super) fn at_begin(
     if !forgot && told.read().is_some() {
         return at_prompt(store, project, session, budget);
     }
-    let Some(memory) = memory(store, project)? else { return Ok(None) };
+    let memory = memory(store, project)?;
     let sheet = block_on(memory.sheet(&SheetOptions::default().budget(budget), &Estimate::default()))?;
     told.write(&block_on(memory.ids())?)?;
     Ok(Some(sheet.text).filter(|text| !text.is_empty()))
@@ -43,16 +44,16 @@ pub(super) fn recall(
     project: &Project,
     mut arguments: Map<String, Value>,
 ) -> Result<String, Failure> {
-    let session = arguments.remove("session");
+    let session = arguments.remove("session").filter(|session| !session.is_null());
     if let (None, 1, Some(Value::String(query))) = (&session, arguments.len(), arguments.get("query")) {
         return Ok(block_on(recall_below(&**store, &project.prefix(), query))?);
     }
-    let named = session.as_ref().and_then(Value::as_str).filter(|session| session.starts_with(&project.prefix()));
-    let session = match named {
-        Some(session) => session.to_owned(),
-        None => project.results().map(|log| log.to_string()).unwrap_or_default(),
+    let session = match session {
+        None => project.results(&**store)?.to_string(),
+        Some(Value::String(session)) if session.starts_with(&project.prefix()) => session,
+        Some(session) => return Ok(format!("there is no session {session} of this project")),
     };
-    let memory = block_on(Memory::open_in(store.clone(), &session, &project.name))?;
+    let memory = block_on(Memory::open_in(store.clone(), &session, &project.workspace()))?;
     Ok(block_on(tools::call(&memory, tools::RECALL, &Value::Object(arguments).to_string())).text)
 }
 
@@ -84,7 +85,7 @@ pub(super) fn at_prompt(
 ) -> Result<Option<String>, Failure> {
     let told = Told::of(project, session);
     let Some(before) = told.read() else { return at_begin(store, project, session, true, budget) };
-    let Some(memory) = memory(store, project)? else { return Ok(None) };
+    let memory = memory(store, project)?;
     let now = block_on(memory.ids())?;
     if before == now {
         return Ok(None);
@@ -98,9 +99,8 @@ pub(super) fn at_prompt(
 }
 
 /// Opens the memory of a project: the facts that all its agents share.
-fn memory(store: &Arc<dyn Store>, project: &Project) -> Result<Option<Memory>, Failure> {
-    let Some(log) = project.results() else { return Ok(None) };
-    Ok(Some(block_on(Memory::open_in(store.clone(), log.as_str(), &project.name))?))
+fn memory(store: &Arc<dyn Store>, project: &Project) -> Result<Memory, Failure> {
+    Ok(block_on(Memory::open_in(store.clone(), &project.memory(), &project.workspace()))?)
 }
 
 /// The facts that the model of a conversation was told.
@@ -118,10 +118,23 @@ struct List {
     compactions: usize,
 }
 
+/// Returns the folder with what was told in the conversations of a project.
+fn folder(project: &Project) -> Option<PathBuf> {
+    location::user_folder().map(|folder| folder.join("told").join(&project.name))
+}
+
+/// Removes what was told in all conversations of a project.
+pub(crate) fn forget_told(project: &Project) -> Result<(), Failure> {
+    match folder(project).map(fs::remove_dir_all) {
+        Some(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
 impl Told {
     fn of(project: &Project, session: &str) -> Told {
-        let digest = xxh3_64(format!("{}\n{session}", project.name).as_bytes());
-        Told { path: location::user_folder().map(|folder| folder.join("told").join(format!("{digest:016x}.json"))) }
+        let digest = xxh3_64(session.as_bytes());
+        Told { path: folder(project).map(|folder| folder.join(format!("{digest:016x}.json"))) }
     }
 
     fn list(&self) -> Option<List> {
@@ -144,19 +157,20 @@ impl Told {
         if let Some(folder) = path.parent() {
             crate::store::make_private(folder)?;
         }
-        fs::write(path, serde_json::to_string(list)?)?;
-        Ok(())
+        AtomicFile::begin_private(path)?.finish(&serde_json::to_string(list)?)
     }
 }
 
-/// Removes what was told in conversations that were last used before a time.
+/// Removes the files of conversations that were last used before a time.
 pub(super) fn forget_old(before: std::time::SystemTime) {
-    let Some(folder) = location::user_folder().map(|folder| folder.join("told")) else { return };
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_old = entry.metadata().and_then(|of| of.modified()).is_ok_and(|used| used < before);
+    let Some(folder) = location::user_folder() else { return };
+    let files = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let told = files(folder.join("told")).flat_map(files);
+    for file in told.chain(files(folder.join("off"))).chain(files(folder.join("locks"))) {
+        let is_old = fs::metadata(&file).and_then(|of| of.modified()).is_ok_and(|used| used < before);
         if is_old {
             // Another process may have removed it.
-            let _ = fs::remove_file(entry.path());
+            let _ = fs::remove_file(file);
         }
     }
 }

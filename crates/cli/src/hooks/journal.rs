@@ -44,7 +44,9 @@ pub(crate) enum Written {
     Shortened {
         /// The tool.
         tool: String,
-        /// Its entry in the project's session of results.
+        /// The session that keeps it.
+        log: String,
+        /// Its entry there.
         entry: u64,
         /// Estimated tokens of the whole result.
         of: u64,
@@ -75,7 +77,8 @@ impl Line {
 
     pub(super) fn shortened(agent: &str, project: &Project, session: &str, tool: &str, shortened: &Shortened) -> Line {
         let Shortened { entry, tokens: (of, to), secrets, .. } = *shortened;
-        let what = Written::Shortened { tool: tool.to_owned(), entry, of, to, secrets };
+        let (tool, log) = (tool.to_owned(), shortened.log.to_string());
+        let what = Written::Shortened { tool, log, entry, of, to, secrets };
         Line::new(agent, Some(project), Some(session), what)
     }
 
@@ -130,7 +133,7 @@ impl Journal {
         let kept = kept.map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
         // A missing file has no lines.
         let _ = fs::remove_file(path.with_extension("old.jsonl"));
-        AtomicFile::begin(path)?.finish(&kept.iter().map(|line| format!("{line}\n")).collect::<String>())
+        AtomicFile::begin_private(path)?.finish(&kept.iter().map(|line| format!("{line}\n")).collect::<String>())
     }
 
     /// Reads all lines, the oldest first. Lines of other versions are left out.

@@ -3,6 +3,8 @@
 //!
 //! Whatever fails, the agent goes on as without a hook. The failure is in the journal, which `lookback doctor` reads.
 
+pub(crate) use self::facts::forget_told;
+
 pub(crate) mod agents;
 mod bounds;
 pub(crate) mod event;
@@ -15,14 +17,16 @@ mod secrets;
 pub(crate) mod shown;
 pub(crate) mod switch;
 
+use std::fs;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use futures_lite::future::block_on;
 use lookback_location::Location;
 use lookback_store::{Durability, Store};
 use serde_json::Value;
@@ -32,6 +36,7 @@ use self::event::{Event, What};
 use self::journal::{Journal, Line};
 use self::project::Project;
 use crate::failure::Failure;
+use crate::location;
 use crate::store::{self, Opening};
 
 /// An answer comes within this time, or the agent goes on without one.
@@ -44,6 +49,8 @@ const LARGEST: u64 = 64 << 20;
 pub(crate) struct Settings {
     /// The store.
     pub(crate) place: Location,
+    /// The store as it was named, if it was.
+    pub(crate) store: Option<PathBuf>,
     /// The most tokens of facts at once.
     pub(crate) facts: u64,
     /// The days for which a session is kept after its last use.
@@ -54,13 +61,14 @@ pub(crate) struct Settings {
 
 /// Answers the event on standard input. Returns the text for standard output; `None` to let everything pass.
 pub(crate) fn answer(agent: &'static dyn Hooked, settings: &Settings) -> Option<String> {
-    let mut text = String::new();
-    std::io::stdin().lock().take(LARGEST).read_to_string(&mut text).ok()?;
     let (send, receive) = mpsc::channel();
     let of_thread = settings.clone();
     // A thread that hangs ends with the process.
     let started = thread::Builder::new().spawn(move || {
-        let answered = handle(agent, &of_thread, &text);
+        let mut text = String::new();
+        let read = std::io::stdin().lock().take(LARGEST).read_to_string(&mut text);
+        // What is no text is no event.
+        let answered = read.map_or(Ok(None), |_| handle(agent, &of_thread, &text));
         // Nobody waits any more.
         let _ = send.send(answered);
     });
@@ -90,8 +98,9 @@ fn handle(agent: &dyn Hooked, settings: &Settings, text: &str) -> Result<Option<
     // What an agent sends is data: an unknown event is none of ours.
     let Ok(input) = serde_json::from_str::<Value>(text) else { return Ok(None) };
     let Some(event) = agent.event(&input) else { return Ok(None) };
-    let Some(project) = Project::of(&event.folder) else { return Ok(None) };
-    let Event { session, log, what, .. } = event;
+    let Event { session, folder, places, log, what } = event;
+    let is_kept_out = places.iter().any(|place| Project::of(place).is_none());
+    let Some(project) = Project::of(&folder).filter(|_| !is_kept_out) else { return Ok(None) };
     if switch::is_off(agent.slug(), &session) {
         return Ok(None);
     }
@@ -129,6 +138,40 @@ fn handle(agent: &dyn Hooked, settings: &Settings, text: &str) -> Result<Option<
     }
 }
 
+/// Deletes everything that hooks have kept in the user's store, and their files beside it. Returns the number of logs.
+pub(crate) fn forget_all() -> Result<u64, Failure> {
+    let mut deleted = 0;
+    if let Some(path) = location::user_store().filter(|path| path.exists()) {
+        let store = store::open(&Location::Sqlite(path.clone()), Opening::Existing)?;
+        let logs = block_on(store.list(""))?;
+        let all = logs.len();
+        let kept: Vec<_> = logs.into_iter().map(|log| log.name).filter(bounds::is_of_hooks).collect();
+        block_on(store.delete(&kept))?;
+        block_on(store.vacuum())?;
+        deleted = kept.len() as u64;
+        drop(store);
+        if kept.len() == all {
+            for end in ["", "-wal", "-shm"] {
+                let mut file = path.clone().into_os_string();
+                file.push(end);
+                // A missing file is as good as a removed one.
+                let _ = fs::remove_file(file);
+            }
+        }
+    }
+    if let Some(folder) = location::user_folder() {
+        for name in ["told", "off", "locks"] {
+            let _ = fs::remove_dir_all(folder.join(name));
+        }
+        for name in ["hooks.jsonl", "hooks.old.jsonl"] {
+            let _ = fs::remove_file(folder.join(name));
+        }
+        // Whatever else is there stays.
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(deleted)
+}
+
 fn open(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
     // What a hook keeps can be read from the agent's log again, so it does not wait for the disk.
     store::open(&settings.place, Opening::Made(Durability::System))
@@ -143,8 +186,11 @@ fn record_later(
     log: &Path,
 ) -> Result<(), Failure> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["hook", agent.slug(), "--record"]).arg(log).args(["--session", session]);
-    command.arg("--project").arg(&project.root).arg("--store").arg(settings.place.to_string());
+    command.args(["hook", agent.slug(), "--record"]).arg(log).arg(format!("--session={session}"));
+    command.arg("--project").arg(&project.root);
+    if let Some(store) = &settings.store {
+        command.arg("--store").arg(store);
+    }
     command.args(["--days", &settings.days.to_string(), "--megabytes", &settings.megabytes.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     #[cfg(unix)]

@@ -1,13 +1,20 @@
 //! Projects: the folder in which an agent works, and the name under which its sessions and facts are kept.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use lookback_store::LogName;
+use futures_lite::future::block_on;
+use lookback_store::{LogName, Store, now};
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::failure::Failure;
 
 /// A file with this name keeps a project, and all folders in it, out of hooks.
 pub(crate) const IGNORE: &str = ".lookback-ignore";
+/// The beginning of the names of all sessions and workspaces of hooks.
+pub(super) const HOOKS: &str = "hooks/";
+/// From this size on, in bytes, results go to another session.
+const LARGEST_RESULTS: u64 = 16 << 20;
 /// The most characters of the folder's name in the name of a project.
 const LONGEST: usize = 40;
 
@@ -24,7 +31,7 @@ pub(crate) struct Project {
 impl Project {
     /// Returns the project of a folder; `None` if it is kept out.
     pub(crate) fn of(folder: &Path) -> Option<Project> {
-        let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        let folder = real(folder);
         if folder.ancestors().any(|above| above.join(IGNORE).exists()) {
             return None;
         }
@@ -33,7 +40,7 @@ impl Project {
 
     /// Returns the project of a folder, also if it is kept out.
     pub(crate) fn at(folder: &Path) -> Project {
-        let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        let folder = real(folder);
         let repository = folder.ancestors().find(|above| above.join(".git").exists());
         let root = repository.unwrap_or(&folder).to_owned();
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' };
@@ -48,17 +55,56 @@ impl Project {
 
     /// Returns the beginning of the names of its sessions.
     pub(crate) fn prefix(&self) -> String {
-        format!("{}/", self.name)
+        format!("{HOOKS}{}/", self.name)
     }
 
-    /// Returns the name of the session with the whole results of tools.
-    pub(crate) fn results(&self) -> Option<LogName> {
-        format!("{}/results", self.name).parse().ok()
+    /// Returns the workspace of its facts.
+    pub(crate) fn workspace(&self) -> String {
+        format!("{HOOKS}{}", self.name)
+    }
+
+    /// Returns the session to which the project's own facts belong.
+    pub(crate) fn memory(&self) -> String {
+        format!("{}memory", self.prefix())
+    }
+
+    /// Returns the session that keeps whole results of tools now. A large one is continued by another one, so that what
+    /// is old can be deleted; and no name is used twice, so that no handle ever leads to another result.
+    pub(crate) fn results(&self, store: &dyn Store) -> Result<LogName, Failure> {
+        let begin = format!("{}results-", self.prefix());
+        let newest = block_on(store.list(&begin))?.into_iter().max_by(|one, other| one.name.cmp(&other.name));
+        match newest.filter(|log| log.bytes < LARGEST_RESULTS) {
+            Some(log) => Ok(log.name),
+            None => {
+                let seconds = now().unwrap_or_default() / 1_000;
+                Ok(format!("{begin}{seconds:x}").parse().map_err(lookback_session::Error::from)?)
+            }
+        }
     }
 
     /// Returns the name of the session of a conversation.
     pub(crate) fn session(&self, agent: &str, id: &str) -> Option<LogName> {
-        format!("{}/{agent}/{id}", self.name).parse().ok()
+        format!("{}{agent}/{id}", self.prefix()).parse().ok()
+    }
+}
+
+/// Returns the absolute path of a folder without links, also if it has gone.
+fn real(folder: &Path) -> PathBuf {
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let mut plain = PathBuf::new();
+    for part in absolute.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    // What is above a folder that has gone may have links.
+    let there = absolute.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
+    match there {
+        Some((above, real)) if above == absolute => real,
+        Some((above, real)) => plain.strip_prefix(above).map_or(plain.clone(), |rest| real.join(rest)),
+        None => plain,
     }
 }
 
@@ -76,7 +122,11 @@ mod tests {
         let project = Project::of(&one).unwrap();
         assert_eq!(Project::of(&one.join("src/deep")), Some(project.clone()));
         assert!(project.name.starts_with("my-kettle-") && Project::of(&other).unwrap().name != project.name);
-        assert!(project.results().is_some() && project.session("claude-code", "0198-ab").is_some());
+        assert!(project.session("claude-code", "0198-ab").is_some());
+        let gone = Project::at(&folder.path().join("gone"));
+        for other in ["gone/", "./gone", "a/../gone"] {
+            assert_eq!(Project::at(&folder.path().join(other)), gone, "{other}");
+        }
         assert!(Project::of(Path::new("/")).unwrap().name.starts_with("project-"));
     }
 

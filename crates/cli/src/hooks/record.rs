@@ -10,7 +10,7 @@ use futures_lite::future::block_on;
 use lookback_engine::transcript::Entry;
 use lookback_recordings::Recording;
 use lookback_session::{Batch, RecordedMessage, Session};
-use lookback_store::{Store, entries};
+use lookback_store::{LogName, Store, entries};
 use lookback_wire::dialect::Dialect;
 use lookback_wire::message::{Message, PartRef};
 use serde_json::Value;
@@ -28,6 +28,9 @@ const SETTLES: Duration = Duration::from_millis(400);
 /// The most times that a log is read, if it keeps growing. The next hook reads the rest.
 const MOST_READS: usize = 5;
 
+/// The most times that a process waits for another one that records the same log.
+const MOST_WAITS: usize = 50;
+
 /// What was recorded.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Recorded {
@@ -39,7 +42,7 @@ pub(super) struct Recorded {
     pub(super) compactions: usize,
 }
 
-/// Records the conversations of a log. Returns `None` if another process does so right now.
+/// Records the conversations of a log. Returns `None` if other processes do so all the time.
 pub(super) fn record(
     store: &Arc<dyn Store>,
     project: &Project,
@@ -47,12 +50,14 @@ pub(super) fn record(
     session: &str,
     log: &Path,
 ) -> Result<Option<Recorded>, Failure> {
-    let Some(_lock) = lock(log)? else { return Ok(None) };
+    let one = if agent.has_one_log() { session } else { "" };
+    let Some(_lock) = lock(log, one)? else { return Ok(None) };
     let mut sum = Recorded::default();
     let mut size = None;
     // Some agents write their last message after they have started the hook.
     for _ in 0..MOST_READS {
-        let now = fs::metadata(log)?.len();
+        let fault = |error| Failure::Unreadable { place: log.display().to_string(), error };
+        let now = fs::metadata(log).map_err(fault)?.len();
         if size.replace(now) == Some(now) {
             break;
         }
@@ -86,17 +91,22 @@ fn read(
     Ok(sum)
 }
 
-/// Locks a log against other processes that record it, until the file is dropped.
-fn lock(log: &Path) -> Result<Option<File>, Failure> {
+/// Locks a log, or one of its conversations, against other processes that record it, until the file is dropped.
+fn lock(log: &Path, session: &str) -> Result<Option<File>, Failure> {
     let Some(folder) = location::user_folder().map(|folder| folder.join("locks")) else { return Ok(None) };
     crate::store::make_private(&folder)?;
-    let name = format!("{:016x}", xxh3_64(log.as_os_str().as_encoded_bytes()));
+    let name = [log.as_os_str().as_encoded_bytes(), session.as_bytes()].concat();
+    let name = format!("{:016x}", xxh3_64(&name));
     let file = File::create(folder.join(name))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(fs::TryLockError::WouldBlock) => Ok(None),
-        Err(fs::TryLockError::Error(error)) => Err(error.into()),
+    for _ in 0..MOST_WAITS {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            // The other one may have read the log before the last message was written.
+            Err(fs::TryLockError::WouldBlock) => thread::sleep(SETTLES),
+            Err(fs::TryLockError::Error(error)) => return Err(error.into()),
+        }
     }
+    Ok(None)
 }
 
 /// Appends the messages that a conversation's session lacks. If the agent has changed its history, the session begins a
@@ -127,11 +137,12 @@ fn conversation(
         return Ok(found);
     }
     (found.messages, found.secrets) = (new.len() as u64, new.iter().map(|(_, secrets)| secrets).sum());
-    let batch = Batch::from_iter(new.into_iter().map(|(message, _)| message));
     if is_beginning {
+        let batch = Batch::from_iter(new.into_iter().map(|(message, _)| message));
         block_on(session.append(batch)).map_err(failed)?;
     } else {
-        block_on(session.replace(batch)).map_err(failed)?;
+        let history = new.into_iter().map(|(recorded, _)| recorded.message).collect();
+        block_on(session.sync(history)).map_err(failed)?;
     }
     Ok(found)
 }
@@ -149,10 +160,10 @@ fn cleaned(
     let mut elements = Vec::new();
     for raw in wire.elements() {
         let mut value: Value = serde_json::from_str(raw.get())?;
-        secrets += secrets::leave_out(&mut value);
         for (shortened, whole) in &whole {
             replace(&mut value, shortened, whole);
         }
+        secrets += secrets::leave_out(&mut value);
         elements.push(RawValue::from_string(value.to_string())?);
     }
     if secrets == 0 && whole.is_empty() {
@@ -167,10 +178,10 @@ fn cleaned(
 /// Returns the shortened texts of a message's results, each with the whole text that the handle in it leads to.
 fn wholes(store: &dyn Store, project: &Project, message: &Message) -> Result<Vec<(String, String)>, Failure> {
     let mut found = Vec::new();
-    let Some(log) = project.results() else { return Ok(found) };
+    let prefix = project.prefix();
     for (_, result) in message.tool_results() {
         for text in result.content.iter().filter_map(|item| item.text()) {
-            let Some((head, entry)) = handle(text, log.as_str()) else { continue };
+            let Some((head, entry, log)) = handle(text, &prefix) else { continue };
             let kept = block_on(entries::read(store, &log, entry..entry.saturating_add(1)))?.pop();
             let Some(Entry::Message(arrival)) = kept else { continue };
             let whole = arrival.message.parts().find_map(|part| match part {
@@ -187,13 +198,13 @@ fn wholes(store: &dyn Store, project: &Project, message: &Message) -> Result<Vec
     Ok(found)
 }
 
-/// Returns the head of a shortened text, and the entry to which the handle after it leads.
-fn handle<'a>(text: &'a str, log: &str) -> Option<(&'a str, u64)> {
+/// Returns the head of a shortened text, and the entry and the session to which the handle after it leads.
+fn handle<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, u64, LogName)> {
     text.match_indices("[... ").find_map(|(at, _)| {
         let (head, marker) = text.split_at_checked(at)?;
         let (place, _) = marker.lines().next()?.split_once("; entry ")?.1.split_once(" has them")?;
-        let (entry, of) = place.split_once(" of ")?;
-        (of == log).then_some((head, entry.parse().ok()?))
+        let (entry, log) = place.split_once(" of ").filter(|(_, log)| log.starts_with(prefix))?;
+        Some((head, entry.parse().ok()?, log.parse().ok()?))
     })
 }
 

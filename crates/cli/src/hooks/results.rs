@@ -1,5 +1,6 @@
 //! Shortens a tool's result for the model, and keeps the whole in the project's session of results.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
@@ -9,6 +10,7 @@ use lookback_engine::{Engine, Settings};
 use lookback_store::{Append, LogName, Record, Store, StoreError, now};
 use lookback_tokens::{Estimate, TokenCounter};
 use lookback_wire::message::{Message, ToolCall};
+use serde_json::Value;
 
 use super::event::ToolResult;
 use super::project::Project;
@@ -22,7 +24,9 @@ const TRIES: usize = 20;
 pub(super) struct Shortened {
     /// The text for the model.
     pub(super) text: String,
-    /// The entry that has the whole result.
+    /// The session that has the whole result.
+    pub(super) log: LogName,
+    /// Its entry there.
     pub(super) entry: u64,
     /// Estimated tokens of the whole result and of the text for the model.
     pub(super) tokens: (u64, u64),
@@ -40,21 +44,27 @@ pub(super) fn shorten(
     // Loading a tokenizer would take longer than everything else.
     let counter = Estimate::default();
     let call = ToolCall::new(&*result.call, &*result.tool, &*result.arguments);
-    let (Some(log), Some(caps)) = (project.results(), Policy::production().caps) else { return Ok(None) };
-    let place = |entry: u64| format!("entry {entry} of {log}");
+    let Some(caps) = Policy::production().caps else { return Ok(None) };
     // The entry is known only when the result is kept, which is needed only if it is too long.
-    let unknown = format_args!("{}", place(u64::MAX));
+    const UNKNOWN: &str = "entry 18446744073709551615";
+    let unknown = format_args!("{UNKNOWN}");
     let shown = if result.is_numbered {
         head(&caps, &result.text, unknown, &counter)
     } else {
         caps.shortened(&result.text, Some(&call), unknown, &counter)
     };
     let Some(shown) = shown else { return Ok(None) };
-    let (kept, secrets) = secrets::without(&result.text);
-    let entry = keep(&*open()?, &log, call, &kept)?;
-    let text = shown.replacen(&place(u64::MAX), &place(entry), 1);
+    let (kept, mut secrets) = secrets::without(&bounded(&result.text));
+    let mut arguments: Value = serde_json::from_str(&result.arguments).unwrap_or_default();
+    secrets += secrets::leave_out(&mut arguments);
+    let call = ToolCall::new(&*result.call, &*result.tool, arguments.to_string());
+    let store = open()?;
+    let log = project.results(&*store)?;
+    let entry = keep(&*store, &log, call, &kept)?;
+    let place = |entry: u64| format!("entry {entry} of {log}");
+    let text = shown.replacen(UNKNOWN, &place(entry), 1);
     let tokens = (counter.text(&result.text), counter.text(&text));
-    Ok(Some(Shortened { text, entry, tokens, secrets }))
+    Ok(Some(Shortened { text, log, entry, tokens, secrets }))
 }
 
 /// Returns the first lines of a file. The agent numbers the lines, so none may be cut between others.
@@ -68,9 +78,25 @@ fn head(caps: &Caps, text: &str, place: std::fmt::Arguments<'_>, counter: &dyn T
         let Some(rest) = left.checked_sub(counter.text(line)) else { break };
         (end, shown, left) = (end + line.len(), shown + 1, rest);
     }
+    if shown == 0 {
+        let kept = text.get(..text.floor_char_boundary(usize::try_from(caps.file).unwrap_or(usize::MAX)))?;
+        return Some(format!("{kept}\n[... the rest of this line and what follows is cut; {place} has them ...]"));
+    }
     let (kept, gone) = (text.get(..end)?, text.get(end..)?);
     let lines = gone.lines().count();
     Some(format!("{kept}[... {lines} lines cut after these {shown}; {place} has them ...]"))
+}
+
+/// Returns the beginning and the end of a text that is too large to be kept whole.
+fn bounded(text: &str) -> Cow<'_, str> {
+    /// The most bytes of each. More could not be searched for secrets while an agent waits.
+    const MOST: usize = 2 << 20;
+    if text.len() <= 2 * MOST {
+        return Cow::Borrowed(text);
+    }
+    let (end, start) = (text.floor_char_boundary(MOST), text.ceil_char_boundary(text.len() - MOST));
+    let [head, tail] = [text.get(..end), text.get(start..)].map(Option::unwrap_or_default);
+    Cow::Owned(format!("{head}\n[... {} bytes are not kept ...]\n{tail}", start - end))
 }
 
 /// Appends a call and its result to a log, and returns the entry of the result.
@@ -117,6 +143,10 @@ mod tests {
         }
     }
 
+    fn results(store: &dyn Store) -> LogName {
+        project().results(store).unwrap()
+    }
+
     fn lines(count: usize) -> String {
         (1..=count).map(|line| format!("line {line} of what make_kettle has printed\n")).collect()
     }
@@ -129,9 +159,10 @@ mod tests {
             let text = format!("round {round}\n{}", lines(2_000));
             let shortened = shorten(|| Ok(store.clone()), &project(), &result("b", text.clone())).unwrap().unwrap();
             assert_eq!(shortened.entry, entry);
-            assert!(shortened.text.contains(&format!("entry {entry} of kettle-1a2b3c4d/results has them")));
+            let log = results(&*store);
+            assert!(shortened.text.contains(&format!("entry {entry} of {log} has them")));
             assert!(shortened.tokens.1 < 3_000 && shortened.tokens.0 > 10_000, "{:?}", shortened.tokens);
-            let whole = block_on(recall(&*store, &project().results().unwrap(), &Recall::entry(entry))).unwrap();
+            let whole = block_on(recall(&*store, &results(&*store), &Recall::entry(entry))).unwrap();
             assert_eq!(whole.passages[0].who, "tool result of Bash");
             assert!(whole.passages[0].text.starts_with(&text[..4_000]));
         }
@@ -148,8 +179,9 @@ mod tests {
         assert_eq!(
             marker,
             format!(
-                "[... {} lines cut after these {kept}; entry 1 of kettle-1a2b3c4d/results has them ...]",
-                4_000 - kept
+                "[... {} lines cut after these {kept}; entry 1 of {} has them ...]",
+                4_000 - kept,
+                results(&*store)
             )
         );
     }
@@ -161,7 +193,16 @@ mod tests {
         let text = format!("TOKEN={key}\n{}", lines(2_000));
         let shortened = shorten(|| Ok(store.clone()), &project(), &result("d", text)).unwrap().unwrap();
         assert!(shortened.text.contains(&key) && shortened.secrets == 1);
-        let whole = block_on(recall(&*store, &project().results().unwrap(), &Recall::entry(1))).unwrap();
+        let arguments = format!(r#"{{"command":"curl -H 'Authorization: Bearer {key}'"}}"#);
+        let called = ToolResult { arguments, ..result("e", lines(2_000)) };
+        assert_eq!(shorten(|| Ok(store.clone()), &project(), &called).unwrap().unwrap().secrets, 1);
+        let call = block_on(recall(&*store, &results(&*store), &Recall::entry(2))).unwrap();
+        assert!(
+            call.passages[0].text.contains("curl") && !call.passages[0].text.contains(&key),
+            "{:?}",
+            call.passages[0].text
+        );
+        let whole = block_on(recall(&*store, &results(&*store), &Recall::entry(1))).unwrap();
         assert!(!whole.passages[0].text.contains(&key));
     }
 
@@ -183,7 +224,7 @@ mod tests {
             }
         });
         let store = lookback_location::Location::Sqlite(place).open_existing().unwrap();
-        let info = block_on(store.info(&project().results().unwrap())).unwrap().unwrap();
-        assert_eq!(info.records, 16);
+        let logs = block_on(store.list(&project().prefix())).unwrap();
+        assert_eq!(logs.iter().map(|log| log.records).sum::<u64>(), 16);
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn without(text: &str) -> (String, usize) {
             continue;
         };
         // `token: auth.BearerToken` is code: a secret that is known by its name alone has digits.
-        if secret.type_name().starts_with("generic") && !found.bytes().any(|byte| byte.is_ascii_digit()) {
+        if secret.type_name() == "contextual_secret" && !found.bytes().any(|byte| byte.is_ascii_digit()) {
             continue;
         }
         kept += before;
@@ -44,9 +44,20 @@ pub(super) fn leave_out(value: &mut Value) -> usize {
             count
         }
         Value::Array(items) => items.iter_mut().map(leave_out).sum(),
-        Value::Object(members) => members.values_mut().map(leave_out).sum(),
+        Value::Object(members) => members.iter_mut().map(|(name, value)| leave_out_member(name, value)).sum(),
         _ => 0,
     }
+}
+
+/// Leaves secrets out of a member, whose name may be all that shows that it is one, such as `password`.
+fn leave_out_member(name: &str, value: &mut Value) -> usize {
+    let Value::String(text) = value else { return leave_out(value) };
+    let begin = format!("{name}: ");
+    let (kept, count) = without(&format!("{begin}{text}"));
+    if count > 0 {
+        *text = kept.strip_prefix(&begin).map_or_else(|| without(text).0, str::to_owned);
+    }
+    count
 }
 
 #[cfg(test)]
@@ -80,6 +91,8 @@ mod tests {
             "commit 3f2a9bcd41e0aa8b7d1c2e3f4a5b6c7d8e9f0a1b",
             "id: 0198c1f2-7a3b-7c4d-8e5f-6a7b8c9d0e1f",
             "The password must have 12 characters.",
+            "const password = userSuppliedPasswordValue;",
+            "client_secret: ClientSecretCredential",
         ] {
             assert_eq!(without(text), (text.to_owned(), 0));
         }
@@ -92,5 +105,8 @@ mod tests {
         let mut value = serde_json::json!({"content": [{"text": format!("a\n{key}\nb")}, 7]});
         assert_eq!(leave_out(&mut value), 1);
         assert!(!value.to_string().contains("MIIEvQ"), "{value}");
+        let mut value = serde_json::json!({"user": "ada", "password": "Zq8xT4mK1wPz7Lr2"});
+        assert_eq!(leave_out(&mut value), 1);
+        assert!(!value.to_string().contains("Zq8x") && value["user"] == "ada", "{value}");
     }
 }

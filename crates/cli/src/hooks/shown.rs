@@ -13,7 +13,7 @@ use crate::output;
 /// A result that was shortened in a conversation.
 struct Shortened {
     time: Option<Millis>,
-    project: String,
+    log: String,
     tool: String,
     entry: u64,
     of: u64,
@@ -24,8 +24,8 @@ fn shortened(agent: &str, session: &str) -> Vec<Shortened> {
     let lines = Journal::of_user().lines().into_iter();
     let lines = lines.filter(|line| line.agent == agent && line.session.as_deref() == Some(session));
     let found = lines.filter_map(|line| match line.what {
-        Written::Shortened { tool, entry, of, to, .. } => {
-            Some(Shortened { time: line.time, project: line.project.unwrap_or_default(), tool, entry, of, to })
+        Written::Shortened { tool, log, entry, of, to, .. } => {
+            Some(Shortened { time: line.time, log, tool, entry, of, to })
         }
         _ => None,
     });
@@ -49,11 +49,15 @@ pub(crate) fn status_line(agent: &str, input: &Value) -> String {
     if let Some(last) = cut.last() {
         let _ = write!(line, ", {} tokens saved, last cut {}", output::number(saved), ago(last.time));
     }
+    let last = Journal::of_user().lines().pop();
+    if let Some(Written::Failed { why }) = last.map(|line| line.what) {
+        let _ = write!(line, ", the last hook failed: {}", output::plain(&why));
+    }
     line
 }
 
 /// Returns a line for each result that was shortened in a conversation, the newest first, and how to read it.
-pub(crate) fn hidden(agent: &str, session: &str) -> String {
+pub(crate) fn hidden(agent: &str, session: &str, store: &str) -> String {
     let cut = shortened(agent, session);
     let Some(last) = cut.last() else {
         return "Lookback has shortened no result in this conversation.".to_owned();
@@ -64,9 +68,8 @@ pub(crate) fn hidden(agent: &str, session: &str) -> String {
         let tool = output::plain(&cut.tool);
         let _ = writeln!(text, "entry {}: {tool}, {of} tokens shortened to {to}, {}", cut.entry, ago(cut.time));
     }
-    let store = crate::location::user_store().unwrap_or_default();
-    let store = output::quoted(&store.display().to_string());
-    let _ = write!(text, "Read one: lookback recall {}/results --entry {} --store {store}", last.project, last.entry);
+    let (log, store) = (output::quoted(&last.log), output::quoted(store));
+    let _ = write!(text, "Read one: lookback recall {log} --entry {} --store {store}", last.entry);
     text
 }
 

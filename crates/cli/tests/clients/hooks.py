@@ -61,8 +61,7 @@ def claude_code(lab):
     write(lab.work / "mcp.json", {"mcpServers": {"lookback": server}})
     run = [*run[:-1], "--mcp-config", str(lab.work / "mcp.json"), "-p"]
     lab.run([*run, f'CALL Bash {json.dumps({"command": COMMAND})}'], env)
-    project = json.loads(lookback(lab, "forget", "--project", ".", "--json"))["project"]
-    lookback(lab, "facts", "add", "--shared", "constraint", RULE, "--workspace", project, "--store", store(lab))
+    lookback(lab, "facts", "add", "--shared", "constraint", RULE, "--project", ".")
     lab.run([*run, FIRST, "--continue"], env)
     lab.run([*run, "/compact", "--continue"], env)
     lab.run([*run, SECOND, "--continue"], env)
@@ -183,8 +182,7 @@ def remembers(slug, setup):
             lab.base = lab.stand_in.base
         begin, resume, env = setup(lab)
         lab.run([*begin, f"RUN ({COMMAND})"], env)
-        project = json.loads(lookback(lab, "forget", "--project", ".", "--json"))["project"]
-        lookback(lab, "facts", "add", "--shared", "constraint", RULE, "--workspace", project, "--store", store(lab))
+        lookback(lab, "facts", "add", "--shared", "constraint", RULE, "--project", ".")
         lab.run([*resume, FIRST], env)
         lab.run([*resume, SECOND], env)
         report = lab.report()

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();
-    let commands: [&[&str]; 32] = [
+    let commands: [&[&str]; 34] = [
         &[],
         &["window"],
         &["check"],
@@ -26,6 +26,8 @@ fn help_teaches_with_examples() {
         &["serve"],
         &["uncompact"],
         &["handoff"],
+        &["setup"],
+        &["undo"],
         &["hook"],
         &["forget"],
         &["week"],

@@ -89,11 +89,11 @@ fn a_long_result_is_shortened_in_its_form_and_others_pass() {
     assert_eq!((&output["interrupted"], &output["stderr"]), (&json!(false), &json!("")));
     let project = project(&lab);
     let shown = output["stdout"].as_str().unwrap();
-    assert!(shown.contains(&format!("entry 1 of {project}/results has them")), "{shown}");
+    assert!(shown.contains(&format!("entry 1 of hooks/{project}/results-")), "{shown}");
     assert!(shown.starts_with("1: the kettle") && shown.ends_with("3000: the kettle whistles\n"), "{shown}");
     let store = lab.path(STORE);
-    let whole =
-        run(&lab, &["recall", &format!("{project}/results"), "--entry", "1", "--store", store.to_str().unwrap()], "");
+    let log = shown.split_once("entry 1 of ").unwrap().1.split(' ').next().unwrap();
+    let whole = run(&lab, &["recall", log, "--entry", "1", "--store", store.to_str().unwrap()], "");
     assert!(whole.out().contains("| 150: the kettle whistles"), "{}", whole.stdout);
     for passes in [
         result(&lab, "short"),
@@ -144,15 +144,28 @@ fn a_project_with_an_ignore_file_is_left_alone() {
     assert_eq!(hook(&lab, &result(&lab, &long())).stdout, "");
     hook(&lab, &event(&lab, "Stop", json!({})));
     assert!(!lab.path("home/.local").exists());
+    // Also if it is below the project, and only the agent or the tool is there.
+    fs::rename(lab.path("kettle/.lookback-ignore"), lab.path("kettle/.git/keep")).unwrap();
+    fs::create_dir_all(lab.path("kettle/secret/deep")).unwrap();
+    fs::write(lab.path("kettle/secret/.lookback-ignore"), "").unwrap();
+    let mut inside: Value = serde_json::from_str(&result(&lab, &long())).unwrap();
+    inside["cwd"] = json!(lab.path("kettle/secret/deep"));
+    let mut read: Value = serde_json::from_str(&result(&lab, &long())).unwrap();
+    read["tool_input"] = json!({"file_path": lab.path("kettle/secret/keys.txt")});
+    for event in [inside, read] {
+        assert_eq!(hook(&lab, &event.to_string()).stdout, "");
+    }
+    assert!(!lab.path("home/.local").exists());
+    assert_ne!(hook(&lab, &result(&lab, &long())).stdout, "");
 }
 
 #[test]
 fn facts_are_told_once_then_their_changes_and_again_when_they_were_forgotten() {
     let lab = lab();
     assert_eq!(context(&lab, "SessionStart", json!({"source": "startup"})), None);
-    let (project, store) = (project(&lab), lab.path(STORE));
+    let kettle = lab.path("kettle");
     let add = |kind: &str, text: &str| {
-        let place = ["--shared", "--workspace", &project, "--store", store.to_str().unwrap()];
+        let place = ["--shared", "--project", kettle.to_str().unwrap()];
         run(&lab, &[&["facts", "add", kind, text][..], &place].concat(), "").out();
     };
     let asks = || context(&lab, "UserPromptSubmit", json!({"prompt": "Go on."}));
@@ -210,7 +223,7 @@ fn a_conversation_is_recorded_whole_and_without_secrets_and_forgotten_on_request
     assert_eq!(stops(&log)["messages"], 1);
     let (project, store) = (project(&lab), lab.path(STORE));
     let place = ["--store", store.to_str().unwrap()];
-    let session = format!("{project}/claude-code/0198");
+    let session = format!("hooks/{project}/claude-code/0198");
     let export = run(&lab, &[&["sessions", "export", &session][..], &place].concat(), "");
     assert!(export.out().contains("150: the kettle whistles") && !export.stdout.contains(&key), "{}", export.stdout);
     assert!(export.stdout.contains("[secret: ") && export.stdout.contains("It whistles."), "{}", export.stdout);

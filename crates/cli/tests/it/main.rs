@@ -21,6 +21,7 @@ mod serve;
 #[cfg(all(feature = "postgres", feature = "redis"))]
 mod servers;
 mod sessions;
+mod setup;
 mod store;
 mod tune;
 mod week;

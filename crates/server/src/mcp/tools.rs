@@ -26,15 +26,21 @@ pub(super) fn list(server: &Server) -> Vec<Tool> {
         let description = if tool.name == tools::RECALL { recall } else { tool.description };
         described(server, tool.name, description, tool.parameters, reads)
     });
-    let own = described(server, messages::NAME, messages::DESCRIPTION, messages::schema(), false);
-    library.chain([own]).collect()
+    let own = || described(server, messages::NAME, messages::DESCRIPTION, messages::schema(), false);
+    library.chain(keeps_messages(server).then(own)).collect()
 }
 
 /// The description of `recall` for the sessions of a project.
 const RECALL_BELOW: &str = "\
-Read what you no longer see. Where a tool's result was cut, it names the entry that has all of it: read it with entry. \
+Read what you no longer see. Where a tool's result was cut, it names the entry and the session that have all of it: \
+read it with entry and session. \
 To find what was said or printed in this or an earlier conversation about this project, search with query; a hit names \
 its session and entry. The number behind # identifies a message.";
+
+/// Returns whether models may keep messages: not among those that others have kept of a project.
+fn keeps_messages(server: &Server) -> bool {
+    !matches!(server.reach, Reach::Below(_))
+}
 
 fn described(server: &Server, name: &'static str, description: &'static str, parameters: Value, reads: bool) -> Tool {
     // A forgotten fact can still be read, and nothing outside the store is changed.
@@ -54,11 +60,11 @@ fn described(server: &Server, name: &'static str, description: &'static str, par
 
 /// Calls a tool. Returns `None` if there is no such tool. The reply explains invalid arguments.
 pub(super) async fn call(server: &Server, name: &str, mut arguments: JsonObject) -> Option<Reply> {
-    if name != messages::NAME && !tools::is_tool(name) {
+    if !tools::is_tool(name) && (name != messages::NAME || !keeps_messages(server)) {
         return None;
     }
     // Where no session may be named, the tools themselves refuse this argument as unknown.
-    let named = if server.takes_session() { arguments.remove(SESSION) } else { None };
+    let named = if server.takes_session() { arguments.remove(SESSION).filter(|it| !it.is_null()) } else { None };
     if let Reach::Below(prefix) = &server.reach
         && name == tools::RECALL
         && named.is_none()
@@ -67,6 +73,11 @@ pub(super) async fn call(server: &Server, name: &str, mut arguments: JsonObject)
         let found = recall_below(&**server.memory.store(), prefix, query).await;
         return Some(found.map_or_else(|error| refused(failed(&error)), Reply::done));
     }
+    let named = match (&server.reach, named) {
+        // Without a session, an entry is one of the newest results.
+        (Reach::Below(prefix), None) if name == tools::RECALL => newest(server, prefix).await.map(Value::String),
+        (_, named) => named,
+    };
     let reply = match session(server, named) {
         Ok(session) => match server.memory_of(&session).await {
             Ok(memory) if name == messages::NAME => messages::remember(&memory, &arguments).await,
@@ -89,6 +100,12 @@ fn session(server: &Server, named: Option<Value>) -> Result<LogName, Reply> {
         }
         Some(_) => Err(refused(format!("`{SESSION}` must be a string: the name of a session"))),
     }
+}
+
+/// Returns the name of the session with the newest results of tools.
+async fn newest(server: &Server, prefix: &str) -> Option<String> {
+    let results = server.memory.store().list(&format!("{prefix}results-")).await.ok()?;
+    results.into_iter().map(|log| log.name.to_string()).max()
 }
 
 fn failed(error: &StoreError) -> String {

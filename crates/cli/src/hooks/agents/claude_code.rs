@@ -13,7 +13,7 @@ pub(super) struct ClaudeCode;
 /// Tools whose results are not shown to the model as text, or say what it has written itself.
 const OWN: [&str; 4] = ["Edit", "MultiEdit", "NotebookEdit", "Write"];
 /// The members of results that are pictures, paths, or files before an edit.
-const NOT_SHOWN: [&str; 6] = ["base64", "data", "filePath", "originalFile", "structuredPatch", "filenames"];
+const NOT_SHOWN: [&str; 7] = ["base64", "data", "filePath", "filenames", "originalFile", "prompt", "structuredPatch"];
 
 impl Hooked for ClaudeCode {
     fn slug(&self) -> &'static str {

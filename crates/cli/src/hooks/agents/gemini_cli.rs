@@ -1,6 +1,7 @@
 //! Gemini CLI: hooks in its settings or in an extension. It runs them in folders that the person trusts.
 
 use serde_json::{Value, json};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Hooked, NO_ERROR, event, recalls, text};
 use crate::hooks::event::{Event, ToolResult, What};
@@ -49,7 +50,7 @@ pub(super) fn llm_content(input: &Value) -> Option<ToolResult> {
         return None;
     }
     let arguments = input.get("tool_input").map(Value::to_string).unwrap_or_default();
-    let unnamed = || format!("{tool} {arguments}");
+    let unnamed = || format!("{:016x}", xxh3_64(format!("{tool} {arguments}").as_bytes()));
     Some(ToolResult {
         call: text(input, "tool_use_id").map_or_else(unnamed, str::to_owned),
         text: text(response, "llmContent")?.to_owned(),

@@ -57,9 +57,15 @@ pub(crate) fn find(slug: &str) -> Option<&'static dyn Hooked> {
 
 /// Returns an event with the members that all agents name alike: `session_id`, `cwd` and `transcript_path`.
 fn event(input: &Value, what: What) -> Option<Event> {
+    /// The arguments with which tools name a file or a folder.
+    const PATHS: [&str; 5] = ["file_path", "filePath", "absolute_path", "path", "notebook_path"];
+    let folder = text(input, "cwd").map(PathBuf::from)?;
+    let arguments = input.get("tool_input").or_else(|| input.get("arguments"));
+    let files = PATHS.iter().filter_map(|name| Some(folder.join(text(arguments?, name)?)));
     Some(Event {
+        places: files.chain([folder.clone()]).collect(),
         session: text(input, "session_id")?.to_owned(),
-        folder: text(input, "cwd").map(PathBuf::from)?,
+        folder,
         log: text(input, "transcript_path").map(PathBuf::from),
         what,
     })
