@@ -24,8 +24,9 @@ static CALL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"CALL (\w+) 
 static RUN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"RUN \(([^()]*)\)").ok());
 /// Matches the result of starting an agent, with its identifier.
 static BEGUN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"\{"agent_id":"([^"]+)""#).ok());
-/// Matches the first line of a step's output, and not its command, which recalled messages may have.
-static DONE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"STEP (\d+) OF (\d+)(?:[^;\d]|$)").ok());
+/// Matches the first line of a step's output, with the step and the last step. Of a command, which recalled messages may
+/// have, it matches only the third group.
+static DONE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"STEP (\d+) OF (\d+)|(echo STEP)").ok());
 
 /// The tool with which the model reads messages that have left its window.
 const RECALL: &str = "recall";
@@ -105,7 +106,7 @@ fn since_run(messages: &[Message]) -> (String, bool) {
         let text = said_since(messages.get(..end).unwrap_or_default());
         let said = messages.iter().take(end).rposition(|message| message.role() == Role::Assistant);
         let calls = said.and_then(|at| Some((at, messages.get(at)?.tool_calls().any(|(_, call)| call.name == RECALL))));
-        let has_run = DONE.as_ref().is_some_and(|done| done.is_match(&text));
+        let has_run = DONE.as_ref().is_some_and(|done| done.captures_iter(&text).any(|found| found.get(1).is_some()));
         match calls {
             Some((at, true)) if !has_run => end = at,
             _ => return (text, end < messages.len()),

@@ -4,7 +4,7 @@ use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde_json::Value;
 
-use super::piece::Fault;
+use super::fault::Fault;
 
 /// Parses a file. An empty one has no members.
 fn parse(text: &str) -> Result<CstRootNode, Fault> {

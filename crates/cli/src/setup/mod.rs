@@ -4,6 +4,7 @@
 //! or takes out the pieces alone if somebody has changed the file since.
 
 mod agents;
+mod fault;
 mod json;
 mod manifest;
 mod piece;
@@ -15,9 +16,10 @@ use std::path::{Path, PathBuf};
 use lookback_recordings::Home;
 
 pub(crate) use self::agents::{ALL, Agent};
+use self::fault::Fault;
 pub(crate) use self::manifest::Manifest;
 use self::manifest::Written;
-use self::piece::{Fault, Piece};
+use self::piece::Piece;
 use crate::atomic_file::AtomicFile;
 use crate::failure::Failure;
 

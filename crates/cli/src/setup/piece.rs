@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::fault::Fault;
 use super::{json, toml};
 
 /// The mark with which some editors begin a file.
@@ -20,19 +21,6 @@ pub(super) enum Piece {
     Element { path: Vec<String>, value: Value },
     /// A table of a TOML file.
     Table { path: Vec<String>, value: Value },
-}
-
-/// Why a file is left alone.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
-    #[error("it is no valid {format}: {error}")]
-    Invalid { format: &'static str, error: String },
-    #[error("`{path}` has another form than the agent's")]
-    Form { path: String },
-    #[error("`{path}` is somebody else's")]
-    Taken { path: String },
-    #[error("it is somebody else's")]
-    Theirs,
 }
 
 /// Returns the text of a file with all pieces. Pieces that it has already are not added again.

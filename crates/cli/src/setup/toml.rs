@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
 
-use super::piece::Fault;
+use super::fault::Fault;
 
 fn parse(text: &str) -> Result<DocumentMut, Fault> {
     text.parse()
