@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::hooks;
 use crate::hooks::journal::Journal;
 use crate::hooks::project::Project;
+use crate::hooks::switch;
 use crate::store::{self, Opening};
 use crate::{location, output};
 
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &ForgetArgs) -> Result<ExitCode, Failure> {
         deleted: args.yes,
     };
     if args.yes {
+        switch::stop_recording(&project)?;
         store.as_deref().map_or(Ok(()), |store| delete(store, &project))?;
         Journal::of_user().forget(&project)?;
         hooks::forget_told(&project)?;

@@ -166,7 +166,9 @@ pub(super) fn forget_old(before: std::time::SystemTime) {
     let Some(folder) = location::user_folder() else { return };
     let files = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let told = files(folder.join("told")).flat_map(files);
-    for file in told.chain(files(folder.join("off"))).chain(files(folder.join("locks"))) {
+    for file in
+        told.chain(files(folder.join("off"))).chain(files(folder.join("locks"))).chain(files(folder.join("forgotten")))
+    {
         let is_old = fs::metadata(&file).and_then(|of| of.modified()).is_ok_and(|used| used < before);
         if is_old {
             // Another process may have removed it.

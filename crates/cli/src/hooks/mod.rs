@@ -160,7 +160,7 @@ pub(crate) fn forget_all() -> Result<u64, Failure> {
         }
     }
     if let Some(folder) = location::user_folder() {
-        for name in ["told", "off", "locks"] {
+        for name in ["told", "off", "locks", "forgotten"] {
             let _ = fs::remove_dir_all(folder.join(name));
         }
         for name in ["hooks.jsonl", "hooks.old.jsonl"] {

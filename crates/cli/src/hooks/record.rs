@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_lite::future::block_on;
 use lookback_engine::transcript::Entry;
@@ -19,7 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::agents::{Hooked, NO_ERROR};
 use super::project::Project;
-use super::secrets;
+use super::{secrets, switch};
 use crate::failure::Failure;
 use crate::{input, location};
 
@@ -50,6 +50,7 @@ pub(super) fn record(
     session: &str,
     log: &Path,
 ) -> Result<Option<Recorded>, Failure> {
+    let begun = SystemTime::now();
     let one = if agent.has_one_log() { session } else { "" };
     let Some(_lock) = lock(log, one)? else { return Ok(None) };
     let mut sum = Recorded::default();
@@ -58,7 +59,7 @@ pub(super) fn record(
     for _ in 0..MOST_READS {
         let fault = |error| Failure::Unreadable { place: log.display().to_string(), error };
         let now = fs::metadata(log).map_err(fault)?.len();
-        if size.replace(now) == Some(now) {
+        if size.replace(now) == Some(now) || switch::was_forgotten(project, begun) {
             break;
         }
         let recorded = read(store, project, agent, session, log)?;
