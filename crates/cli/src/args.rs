@@ -438,6 +438,24 @@ impl StoreArg {
     }
 }
 
+/// The store of hooks.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct UserStoreArg {
+    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE or
+    /// redis://HOST [env: LOOKBACK_STORE] [default: a file in the user's data folder]
+    #[arg(id = "store", long, value_name = "STORE")]
+    pub(crate) named: Option<PathBuf>,
+}
+
+impl UserStoreArg {
+    /// Returns the store that the option or the environment names, or the user's. `None` if the system has no folder for
+    /// that.
+    pub(crate) fn location(&self) -> Result<Option<Location>, NoLocation> {
+        let named = StoreArg::new(self.named.clone()).named()?;
+        Ok(named.or_else(|| location::user_store().map(Location::Sqlite)))
+    }
+}
+
 /// Parses a path and replaces a leading `~/` by the home folder.
 fn place() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(location::from_home)

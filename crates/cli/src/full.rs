@@ -9,8 +9,8 @@ use std::process::Command;
 
 use crate::failure::Failure;
 
-/// The commands that need the feature `server`.
-const COMMANDS: [&str; 3] = ["inspect", "mcp", "serve"];
+/// The commands that need the feature `server`, or set up agents to start one that does.
+const COMMANDS: [&str; 4] = ["inspect", "mcp", "serve", "setup"];
 /// The URL schemes of stores on a server.
 const SERVERS: [&str; 6] = ["postgres://", "postgresql://", "redis://", "rediss://", "valkey://", "valkeys://"];
 
@@ -67,6 +67,7 @@ mod tests {
         let is_needed = |line: &str| is_needed(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert!(is_needed("lookback serve --upstream https://api.openai.com"));
         assert!(is_needed("lookback inspect") && is_needed("lookback help mcp"));
+        assert!(is_needed("lookback setup pi") && !is_needed("lookback undo") && !is_needed("lookback hook pi"));
         assert!(is_needed("lookback sessions list --store postgres://db/agents"));
         assert!(is_needed("lookback sessions list --store=valkey://db"));
         assert!(!is_needed("lookback"));

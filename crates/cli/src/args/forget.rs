@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::StoreArg;
+use super::UserStoreArg;
 
 /// Remove what the hooks of agents have kept of a project
 ///
@@ -25,15 +25,6 @@ pub(crate) struct ForgetArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE or
-    /// redis://HOST [env: LOOKBACK_STORE] [default: a file in the user's data folder]
-    #[arg(long, value_name = "STORE")]
-    pub(crate) store: Option<PathBuf>,
-}
-
-impl ForgetArgs {
-    /// Returns the store that the option or the environment names, if one does.
-    pub(crate) fn store(&self) -> StoreArg {
-        StoreArg::new(self.store.clone())
-    }
+    #[command(flatten)]
+    pub(crate) store: UserStoreArg,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::StoreArg;
+use super::UserStoreArg;
 use crate::hooks::agents;
 
 /// Answer a hook of a coding agent: for agents, not for people
@@ -32,10 +32,8 @@ pub(crate) struct HookArgs {
     /// The agent
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(agents::ALL.iter().map(|agent| agent.slug())))]
     pub(crate) agent: String,
-    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE or
-    /// redis://HOST [env: LOOKBACK_STORE] [default: a file in the user's data folder]
-    #[arg(long, value_name = "STORE")]
-    pub(crate) store: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) store: UserStoreArg,
     /// The most tokens of facts that the model is told at once
     #[arg(long, value_name = "TOKENS", default_value_t = 1_000)]
     pub(crate) facts: u64,
@@ -66,11 +64,4 @@ pub(crate) struct HookArgs {
     /// The folder of the project
     #[arg(long, value_name = "FOLDER", hide = true)]
     pub(crate) project: Option<PathBuf>,
-}
-
-impl HookArgs {
-    /// Returns the store that the option or the environment names, if one does.
-    pub(crate) fn store(&self) -> StoreArg {
-        StoreArg::new(self.store.clone())
-    }
 }

@@ -4,17 +4,15 @@ use std::thread;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
-use lookback_location::Location;
 use lookback_store::{LogInfo, Store, StoreError};
 use serde::Serialize;
 
 use crate::args::ForgetArgs;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
-use crate::hooks;
 use crate::hooks::journal::Journal;
 use crate::hooks::project::Project;
-use crate::hooks::switch;
+use crate::hooks::{self, switch};
 use crate::store::{self, Opening};
 use crate::{location, output};
 
@@ -31,8 +29,7 @@ struct Forgotten {
 
 pub(crate) fn run(args: &ForgetArgs) -> Result<ExitCode, Failure> {
     let project = Project::at(&location::from_home(args.project.clone()).map_err(location::NoLocation::from)?);
-    let named = args.store().named()?;
-    let place = named.or_else(|| location::user_store().map(Location::Sqlite)).ok_or(Failure::NoDataFolder)?;
+    let place = args.store.location()?.ok_or(Failure::NoDataFolder)?;
     let store = match store::open(&place, Opening::Existing) {
         Err(Failure::Store(StoreError::Missing { .. })) => None,
         opened => Some(opened?),

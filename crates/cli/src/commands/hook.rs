@@ -2,14 +2,12 @@
 
 use std::panic;
 
-use lookback_location::Location;
-
 use crate::args::HookArgs;
 use crate::exit::ExitCode;
 use crate::failure::Failure;
 use crate::hooks::project::Project;
 use crate::hooks::{self, Settings, agents, shown, switch};
-use crate::{location, output};
+use crate::output;
 
 /// Runs the command. It fails only if the command line is wrong: whatever else happens, the agent must go on.
 pub(crate) fn run(args: &HookArgs) -> Result<ExitCode, Failure> {
@@ -27,9 +25,8 @@ pub(crate) fn run(args: &HookArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.hidden {
-        let named = args.store().named()?.map(|place| place.to_string());
-        let of_user = || location::user_store().unwrap_or_default().display().to_string();
-        output::line(&shown::hidden(agent.slug(), session, &named.unwrap_or_else(of_user)))?;
+        let place = args.store.location()?.ok_or(Failure::NoDataFolder)?;
+        output::line(&shown::hidden(agent.slug(), session, &place.to_string()))?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.status_line {
@@ -37,9 +34,8 @@ pub(crate) fn run(args: &HookArgs) -> Result<ExitCode, Failure> {
         output::line(&shown::status_line(agent.slug(), &input))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let place = args.store().named()?.or_else(|| location::user_store().map(Location::Sqlite));
-    let Some(place) = place else { return Ok(ExitCode::SUCCESS) };
-    let store = args.store.clone();
+    let Some(place) = args.store.location()? else { return Ok(ExitCode::SUCCESS) };
+    let store = args.store.named.clone();
     let settings = Settings { place, store, facts: args.facts, days: args.days, megabytes: args.megabytes };
     if let (Some(log), Some(folder)) = (&args.record, &args.project) {
         hooks::record(agent, &settings, &Project::at(folder), session, log);

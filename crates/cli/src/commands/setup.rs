@@ -73,9 +73,9 @@ pub(crate) fn undo(args: &UndoArgs) -> Result<ExitCode, Failure> {
 fn list(steps: &[Step], done: &str) -> Result<(), Failure> {
     for step in steps {
         let says = match (&step.note, step.changes()) {
-            (Some(note), _) => note.as_str(),
-            (None, true) => done,
-            (None, false) => "nothing to change",
+            (Some(note), _) => note.to_string(),
+            (None, true) => done.to_owned(),
+            (None, false) => "nothing to change".to_owned(),
         };
         let path = output::plain(&step.path.display().to_string());
         output::line(&format!("{}: {path}: {says}", step.agent))?;

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::failure::Failure;
 
 /// A file with this name keeps a project, and all folders in it, out of hooks.
-pub(crate) const IGNORE: &str = ".lookback-ignore";
+const IGNORE: &str = ".lookback-ignore";
 /// The beginning of the names of all sessions and workspaces of hooks.
 pub(super) const HOOKS: &str = "hooks/";
 /// From this size on, in bytes, results go to another session.
@@ -90,6 +90,9 @@ impl Project {
 
 /// Returns the absolute path of a folder without links, also if it has gone.
 fn real(folder: &Path) -> PathBuf {
+    if let Ok(real) = fs::canonicalize(folder) {
+        return real;
+    }
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let mut plain = PathBuf::new();
     for part in absolute.components() {
@@ -100,12 +103,9 @@ fn real(folder: &Path) -> PathBuf {
         }
     }
     // What is above a folder that has gone may have links.
-    let there = absolute.ancestors().find_map(|above| Some((above, fs::canonicalize(above).ok()?)));
-    match there {
-        Some((above, real)) if above == absolute => real,
-        Some((above, real)) => plain.strip_prefix(above).map_or(plain.clone(), |rest| real.join(rest)),
-        None => plain,
-    }
+    let mut above = plain.ancestors();
+    let real = above.find_map(|above| Some(fs::canonicalize(above).ok()?.join(plain.strip_prefix(above).ok()?)));
+    real.unwrap_or(plain)
 }
 
 #[cfg(test)]

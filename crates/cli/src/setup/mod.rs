@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use lookback_recordings::Home;
 
 pub(crate) use self::agents::{ALL, Agent};
-use self::fault::Fault;
+use self::fault::{Fault, Note};
 pub(crate) use self::manifest::Manifest;
 use self::manifest::Written;
 use self::piece::Piece;
@@ -41,8 +41,8 @@ pub(crate) struct Step {
     pub(crate) before: Option<String>,
     /// The text that it gets. `None` if it is removed.
     pub(crate) after: Option<String>,
-    /// Why the file is left alone, or what is to be known about it.
-    pub(crate) note: Option<String>,
+    /// What is to be known about the file.
+    pub(crate) note: Option<Note>,
     pieces: Vec<Piece>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn plan(agent: &dyn Agent, home: &Home, program: &Path) -> Result<Vec
     let steps = agent.edits(home, program).into_iter().map(|Edit { path, pieces }| {
         let before = match read(&path) {
             Err(Failure::Unreadable { error, .. }) if error.kind() == std::io::ErrorKind::InvalidData => {
-                let note = Some("left alone: it is no text".to_owned());
+                let note = Some(Note::Left(Fault::NoText));
                 return Ok(Step { agent: agent.name(), path, before: None, after: None, note, pieces: Vec::new() });
             }
             before => before?,
@@ -66,16 +66,11 @@ pub(crate) fn plan(agent: &dyn Agent, home: &Home, program: &Path) -> Result<Vec
         let edited = piece::add_all(&pieces, before.as_deref());
         let (after, note) = match edited {
             Ok(after) => (Some(after), None),
-            Err(fault) => (before.clone(), Some(left(&fault))),
+            Err(fault) => (before.clone(), Some(Note::Left(fault))),
         };
         Ok(Step { agent: agent.name(), path, before, after, note, pieces })
     });
     steps.collect()
-}
-
-/// Says why a file is left alone.
-fn left(fault: &Fault) -> String {
-    format!("left alone: {fault}")
 }
 
 /// Writes the changes, and adds them to the manifest first, so that they can be undone whatever happens.
@@ -101,8 +96,8 @@ pub(crate) fn plan_undo(manifest: &Manifest) -> Result<Vec<Step>, Failure> {
             None => (None, None),
             Some(text) if written.is_as_written(text) => (written.before.clone(), None),
             Some(text) => match piece::remove_all(&written.pieces, text) {
-                Ok(after) => (Some(after), Some("was changed since; the rest stays".to_owned())),
-                Err(fault) => (now.clone(), Some(left(&fault))),
+                Ok(after) => (Some(after), Some(Note::Changed)),
+                Err(fault) => (now.clone(), Some(Note::Left(fault))),
             },
         };
         let (agent, path) = (written.agent(), written.path.clone());
@@ -119,8 +114,7 @@ pub(crate) fn undo(steps: &[Step], manifest: &mut Manifest) -> Result<(), Failur
             None if step.before.is_some() => fs::remove_file(&step.path)?,
             _ => {}
         }
-        let is_left = step.note.as_ref().is_some_and(|note| note.starts_with("left alone"));
-        if !is_left {
+        if !matches!(step.note, Some(Note::Left(_))) {
             for folder in manifest.remove(&step.path) {
                 // A folder in which somebody else has put something stays.
                 let _ = fs::remove_dir(folder);
